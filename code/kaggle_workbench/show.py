@@ -1,0 +1,93 @@
+"""How the workbench talks to people: messages on stderr, tables, progress, JSON on stdout."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, TextIO
+
+
+def note(text: str) -> None:
+    """Say one thing to the person, on stderr, so that stdout stays a result."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def warn(text: str) -> None:
+    """Say what may be wrong, on stderr, marked as a warning."""
+    note(f"{paint('Warning:', 'yellow', sys.stderr)} {text}")
+
+
+def paint(text: str, colour: str, stream: TextIO) -> str:
+    """Colour `text` where `stream` is a terminal and `NO_COLOR` is not set."""
+    codes = {"red": 31, "green": 32, "yellow": 33, "bold": 1, "dim": 2}
+    if os.environ.get("NO_COLOR") or not stream.isatty():
+        return text
+    return f"\x1b[{codes[colour]}m{text}\x1b[0m"
+
+
+def table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] | None = None) -> str:
+    """Rows as an aligned text table; numbers to the right, missing values as "-"."""
+    if not rows:
+        return "(none)"
+    names = list(columns) if columns is not None else list(rows[0])
+    cells = [[_cell(row.get(name)) for name in names] for row in rows]
+    widths = [max(len(name), *(len(line[i]) for line in cells)) for i, name in enumerate(names)]
+    right = [all(_is_number(row.get(name)) for row in rows) for name in names]
+    lines = [[name.replace("_", " ") for name in names], ["-" * width for width in widths], *cells]
+    return "\n".join(
+        "  ".join(
+            text.rjust(width) if to_right else text.ljust(width)
+            for text, width, to_right in zip(line, widths, right, strict=True)
+        ).rstrip()
+        for line in lines
+    )
+
+
+def listing(rows: Sequence[Mapping[str, Any]], format: str, columns: Sequence[str] | None = None) -> None:
+    """Print rows to stdout as `table` or `json` (JSON holds every field, not only `columns`)."""
+    if format == "json":
+        print(json.dumps(list(rows), indent=2, default=str))
+    else:
+        print(table(rows, columns))
+
+
+def progress(total: int | None, what: str, unit: str = "B") -> Any:
+    """A progress bar (tqdm, on stderr): `with progress(size, "train.csv") as bar: bar.update(n)`.
+
+    Args:
+        total: Amount of work in `unit`, or None when unknown.
+        what: Short label at the left.
+        unit: "B" is shown with SI prefixes; any other word as it is.
+    """
+    from tqdm.auto import tqdm
+
+    return tqdm(
+        total=total,
+        desc=what,
+        unit=unit,
+        unit_scale=unit == "B",
+        leave=False,
+        disable=None if sys.stderr.isatty() else not _in_notebook(),
+        file=sys.stderr,
+    )
+
+
+def plural(count: int, noun: str) -> str:
+    """`plural(1, "file") == "1 file"`, `plural(12000, "row") == "12,000 rows"`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def _in_notebook() -> bool:
+    return "ipykernel" in sys.modules
+
+
+def _cell(value: Any) -> str:
+    if value is None or value == "":
+        return "-"
+    return f"{value:.5f}" if isinstance(value, float) else str(value)
+
+
+def _is_number(value: Any) -> bool:
+    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
