@@ -84,9 +84,16 @@ class Settings:
 
 
 def find_root(start: Path | None = None) -> Path | None:
-    """The project's folder: the first one upward from `start` that holds `.project/spec.yaml`."""
+    """The project's folder: the first one upward from `start` that holds `.project/spec.yaml`.
+
+    When there is none and no `start` was given: the folder of the `./kwb` that was called.
+    """
     here = (start or Path.cwd()).resolve()
-    return next((folder for folder in (here, *here.parents) if (folder / ROOT_MARK).is_file()), None)
+    found = next((folder for folder in (here, *here.parents) if (folder / ROOT_MARK).is_file()), None)
+    caller = os.environ.get("KWB_ROOT")
+    if found is None and start is None and caller and (Path(caller) / ROOT_MARK).is_file():
+        return Path(caller)
+    return found
 
 
 def require_root(start: Path | None = None) -> Path:

@@ -1,0 +1,37 @@
+"""`kwb test`: what a developer of the workbench, or of a copy of it, runs before a commit."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from typing import Any
+
+
+def register(subparsers: Any) -> None:
+    """Add the commands of this group."""
+    test = subparsers.add_parser("test", help="lint, types and tests")
+    test.add_argument("--all", action="store_true", help="also the slow ones (containers, browser, whole runs)")
+    test.add_argument("words", nargs="*", metavar="PYTEST_WORD", help="what to pass on to pytest, such as tests/test_arena.py")
+    test.set_defaults(handler=_test)
+
+
+def _test(options: argparse.Namespace) -> int:
+    from kaggle_workbench.settings import require_root
+    from kaggle_workbench.show import note
+
+    root = require_root()
+    selection = [] if options.all else ["-m", "not slow"]
+    steps = [
+        ("lint", ["ruff", "check", "."]),
+        ("format", ["ruff", "format", "--check", "."]),
+        ("types", ["mypy"]),
+        ("tests", ["pytest", "-n", "2", "--dist", "loadgroup", *selection, *options.words]),
+    ]
+    failed = []
+    for name, words in steps if not options.words else steps[-1:]:
+        note(f"== {name}: {' '.join(words)}")
+        if subprocess.run([sys.executable, "-m", *words], cwd=root, check=False).returncode != 0:
+            failed.append(name)
+    note(f"== {'failed: ' + ', '.join(failed) if failed else 'all passed'}")
+    return 1 if failed else 0
