@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from kaggle_workbench import envfiles
 from kaggle_workbench.errors import UsageError
 from kaggle_workbench.settings import SECRET_NAMES, SETTINGS, Settings, load_settings
@@ -73,7 +74,9 @@ def test_lines_that_both_read_alike_give_no_note_and_no_interpolation(project: P
             assert settings.extra[name] == value
 
 
-@pytest.mark.parametrize(("text", "line"), [("A=1\n\nFOO BAR\n", 3), ("FOO\n", 1), ("A=1\n=2\n", 2), ('A="open\nB=2\n', 1)])
+@pytest.mark.parametrize(
+    ("text", "line"), [("A=1\n\nFOO BAR\n", 3), ("FOO\n", 1), ("A=1\n=2\n", 2), ('A="open\nB=2\n', 1)]
+)
 def test_a_malformed_line_is_named_with_file_and_line(project: Path, text: str, line: int) -> None:
     (project / "variables.env").write_text(text)
     with pytest.raises(UsageError, match=rf"variables\.env, line {line}\b"):

@@ -61,7 +61,8 @@ def read(path: Path, *, secret: bool = False) -> EnvFile:
         number = binding.original.line + _leading_newlines(binding.original.string)
         if binding.error or (binding.key is not None and binding.value is None):
             raise UsageError(
-                f"{path.name}, line {number}: this is not NAME=VALUE" + ("." if secret else f": {_first_line(binding)!r}."),
+                f"{path.name}, line {number}: this is not NAME=VALUE"
+                + ("." if secret else f": {_first_line(binding)!r}."),
                 hint="Write NAME=VALUE without quotes, or start the line with # to make it a comment.",
             )
         if binding.key is None:

@@ -37,8 +37,8 @@ def write_atomic(path: Path, content: bytes | str, *, mode: int | None = None) -
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-            os.chmod(name, mode if mode is not None else 0o666 & ~_umask())
-            os.replace(name, path)
+            Path(name).chmod(mode if mode is not None else 0o666 & ~_umask())
+            Path(name).replace(path)
         except BaseException:
             Path(name).unlink(missing_ok=True)
             raise

@@ -218,7 +218,9 @@ def _path(name: str, text: str, origin: str) -> Path:
 
 def _slug(name: str, text: str, origin: str) -> str:
     if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", text):
-        raise _wrong(name, text, origin, "a competition's slug, such as digit-recognizer (the last part of its address)")
+        raise _wrong(
+            name, text, origin, "a competition's slug, such as digit-recognizer (the last part of its address)"
+        )
     return text
 
 

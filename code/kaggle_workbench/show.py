@@ -54,33 +54,40 @@ def listing(rows: Sequence[Mapping[str, Any]], format: str, columns: Sequence[st
 
 
 def progress(total: int | None, what: str, unit: str = "B") -> Any:
-    """A progress bar (tqdm, on stderr): `with progress(size, "train.csv") as bar: bar.update(n)`.
+    """A progress bar (tqdm): enter it with `with`, then call its `update(n)`.
+
+    In a terminal and in JupyterLab a bar; where a notebook is executed without a person, a line
+    every ten seconds; elsewhere (a pipe, a log) nothing.
 
     Args:
         total: Amount of work in `unit`, or None when unknown.
         what: Short label at the left.
         unit: "B" is shown with SI prefixes; any other word as it is.
     """
+    if os.environ.get("KWB_EXECUTED"):
+        from tqdm import tqdm
+
+        return tqdm(total=total, desc=what, unit=unit, unit_scale=unit == "B", mininterval=10, file=_Lines(), delay=10)
     from tqdm.auto import tqdm
 
-    return tqdm(
-        total=total,
-        desc=what,
-        unit=unit,
-        unit_scale=unit == "B",
-        leave=False,
-        disable=None if sys.stderr.isatty() else not _in_notebook(),
-        file=sys.stderr,
-    )
+    hidden = not sys.stderr.isatty() and "ipykernel" not in sys.modules
+    return tqdm(total=total, desc=what, unit=unit, unit_scale=unit == "B", leave=False, disable=hidden, file=sys.stderr)
+
+
+class _Lines:
+    """A stream on which each redrawing of a bar is a line of its own."""
+
+    def write(self, text: str) -> None:
+        if text.strip():
+            print(text.strip(), flush=True)
+
+    def flush(self) -> None:
+        sys.stdout.flush()
 
 
 def plural(count: int, noun: str) -> str:
     """`plural(1, "file") == "1 file"`, `plural(12000, "row") == "12,000 rows"`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
-
-
-def _in_notebook() -> bool:
-    return "ipykernel" in sys.modules
 
 
 def _cell(value: Any) -> str:

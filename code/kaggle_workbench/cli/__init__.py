@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _failed(
             MissingError(
                 f"The Python package {error.name!r} is missing from this environment.",
-                hint="Run the command as ./kwb, which installs what it needs; if you did, delete .venv and run it again.",
+                hint="Run it as ./kwb, which installs what it needs; if you did, delete .venv and run it again.",
             ),
             debug=False,
         )

@@ -12,7 +12,7 @@ def register(subparsers: Any) -> None:
     """Add the commands of this group."""
     test = subparsers.add_parser("test", help="lint, types and tests")
     test.add_argument("--all", action="store_true", help="also the slow ones (containers, browser, whole runs)")
-    test.add_argument("words", nargs="*", metavar="PYTEST_WORD", help="what to pass on to pytest, such as tests/test_arena.py")
+    test.add_argument("words", nargs="*", metavar="PYTEST_WORD", help="for pytest, such as tests/test_arena.py")
     test.set_defaults(handler=_test)
 
 

@@ -20,7 +20,14 @@ def lab(*, port: int | None = None, browser: bool = True) -> int:
         JupyterLab's exit code.
     """
     root = require_root()
-    words = [sys.executable, "-m", "jupyter", "lab", f"--ServerApp.root_dir={root}", str(root / "code" / "01-data.ipynb")]
+    words = [
+        sys.executable,
+        "-m",
+        "jupyter",
+        "lab",
+        f"--ServerApp.root_dir={root}",
+        str(root / "code" / "01-data.ipynb"),
+    ]
     if port is not None:
         words.append(f"--ServerApp.port={port}")
     if not browser:
