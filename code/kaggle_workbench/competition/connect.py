@@ -65,6 +65,13 @@ def connect(settings: Settings) -> Iterator[Source]:
         yield source
 
 
+def source_kind(settings: Settings) -> Kind:
+    """Which source `connect` would open, without opening it."""
+    if settings.source == "auto":
+        return "kaggle" if find_credentials(settings) is not None else "practice"
+    return "kaggle" if settings.source == "kaggle" else "practice"
+
+
 def practice_folders(settings: Settings) -> list[Path]:
     """Folders of practice competitions: the project's, then the user's own."""
     shipped = [settings.root / "data" / "practice"] if settings.root else []
