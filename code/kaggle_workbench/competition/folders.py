@@ -28,6 +28,11 @@ def work_folder(settings: Settings, kind: str) -> Path:
     return settings.input_dir / HIDDEN / kind / settings.competition
 
 
+def unpack_folder(settings: Settings, kind: str) -> Path:
+    """Where files wait between archive and place; while it exists, a download is not finished."""
+    return work_folder(settings, kind) / "unpacked"
+
+
 def candidates(settings: Settings, kind: str, *, roots: Sequence[Path] | None = None) -> list[Path]:
     """Folders that may hold the files, in the order in which they are asked.
 
@@ -58,8 +63,9 @@ def find_data(
         MissingError: No folder holds them; the message shows what there is instead.
     """
     places = candidates(settings, kind, roots=roots)
+    unfinished = data_folder(settings, kind) if unpack_folder(settings, kind).exists() else None
     for folder in places:
-        if holds(folder, expected):
+        if folder != unfinished and holds(folder, expected):
             return folder
     wanted = ", ".join(expected[:5]) + (", ..." if len(expected) > 5 else "") if expected else "any file"
     looked = "\n".join(f"  {folder}" for folder in places)
@@ -75,7 +81,7 @@ def holds(folder: Path, expected: Sequence[str] = ()) -> bool:
         return False
     if expected:
         return all((folder / name).is_file() for name in expected)
-    return next(_visible_files(folder), None) is not None
+    return next(visible_files(folder), None) is not None
 
 
 def tree(folder: Path, *, lines: int = _TREE_LINES) -> str:
@@ -106,7 +112,8 @@ def _tree(folder: Path, *, depth: int, indent: int = 1) -> Iterator[str]:
             yield from _tree(entry, depth=depth - 1, indent=indent + 1)
 
 
-def _visible_files(folder: Path) -> Iterator[Path]:
+def visible_files(folder: Path) -> Iterator[Path]:
+    """The files below a folder, without hidden ones."""
     for path in folder.rglob("*"):
         if path.is_file() and not any(part.startswith(".") for part in path.relative_to(folder).parts):
             yield path
