@@ -17,8 +17,8 @@ from typing import IO, Any
 
 import kaggle_workbench
 from kaggle_workbench.arena.tokens import LOCAL_NAME
-from kaggle_workbench.errors import MissingError, WorkbenchError
-from kaggle_workbench.settings import Secret
+from kaggle_workbench.errors import MissingError, UsageError, WorkbenchError
+from kaggle_workbench.settings import Secret, find_root, load_settings
 from kaggle_workbench.show import note, warn
 
 START_S = 20.0
@@ -112,6 +112,32 @@ def serve(
         note("Traffic is not encrypted: use it in a network you trust.")
     note("\nStop it with Ctrl+C.")
     bound.run()
+
+
+def hosted_folders(given: Sequence[Path], state: Path | None = None) -> tuple[list[Path], Path]:
+    """Which folders an arena for people hosts, and where its state is kept.
+
+    Args:
+        given: Folders from the command line; they win over the project's own.
+        state: State folder from the command line; by default OUTPUT_DIR/arena.
+
+    Returns:
+        Folders with competitions (the project's practice, the user's own, the given ones), and the state folder.
+
+    Raises:
+        UsageError: A given folder does not exist, or there is no project and one of the two is not given.
+    """
+    for folder in given:
+        if not folder.is_dir():
+            raise UsageError(
+                f"There is no folder {folder}.", hint="--folder names a folder with a competition, or several."
+            )
+    if given and state is not None and find_root() is None:
+        return list(given), state
+    settings = load_settings()
+    own = settings.output_dir / "arena"
+    shipped = [settings.root / "data" / "practice"] if settings.root else []
+    return [*shipped, own / "competitions", *given], state or own
 
 
 def client_lines(url: str, token_file: Path, *, shared: bool = False) -> list[str]:
