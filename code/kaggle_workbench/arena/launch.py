@@ -112,6 +112,7 @@ def serve(
         note("Traffic is not encrypted: use it in a network you trust.")
     note("\nStop it with Ctrl+C.")
     bound.run()
+    note("The arena has stopped; scores and tokens are kept.")
 
 
 def hosted_folders(given: Sequence[Path], state: Path | None = None) -> tuple[list[Path], Path]:

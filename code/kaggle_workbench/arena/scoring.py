@@ -14,12 +14,15 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 
 from kaggle_workbench.arena.competitions import Competition
 from kaggle_workbench.errors import UsageError, WorkError
 
 EXAMPLES = 3
+# Rows read beyond twice the solution's: enough to tell what is wrong, without holding a file of millions.
+SPARE_ROWS = 1000
 MISSING = {"", "nan", "na", "n/a", "null", "none", "<na>"}
 
 
@@ -62,7 +65,7 @@ def score(competition: Competition, file: Path) -> Scores:
         WorkError: The hosted solution is faulty.
     """
     solution = read_solution(competition)
-    rows = _rows(file, competition.max_submission_bytes)
+    rows = _rows(file, competition.max_submission_bytes, 2 * len(solution.answers) + SPARE_ROWS)
     values = _check(rows, solution)
     answers = solution.answers
     numeric = competition.metric.values == "number" or solution.numeric
@@ -108,8 +111,8 @@ def _solution(path: Path, edition: str) -> Solution:
     return Solution(header[0], tuple(header[1:-1]), answers, tuple(row[-1] == "Public" for row in rows))
 
 
-def _rows(file: Path, most: int) -> list[list[str]]:
-    """All rows of the CSV, header first; never more than `most` bytes unpacked."""
+def _rows(file: Path, most: int, most_rows: int) -> list[list[str]]:
+    """All rows of the CSV, header first; refused when over `most` bytes unpacked or `most_rows` rows."""
     try:
         data = _unpacked(file, most)
     except (OSError, EOFError, zlib.error, zipfile.BadZipFile, RuntimeError, NotImplementedError) as error:
@@ -123,9 +126,14 @@ def _rows(file: Path, most: int) -> list[list[str]]:
     if "\0" in text:
         raise BadSubmissionError("The file holds null bytes; it is not a CSV.")
     try:
-        rows = [row for row in csv.reader(io.StringIO(text, newline="")) if row]
+        filled = (row for row in csv.reader(io.StringIO(text, newline="")) if row)
+        rows = list(islice(filled, most_rows + 1))
     except csv.Error as error:
         raise BadSubmissionError(f"The file is not a CSV: {error}.") from None
+    if not rows:
+        raise BadSubmissionError("The file is empty.")
+    if len(rows) > most_rows:
+        raise BadSubmissionError(f"There are over {most_rows - 1:,} rows; the sample submission has far fewer.")
     return [[cell.strip() for cell in row] for row in rows]
 
 
@@ -179,14 +187,16 @@ def _check(rows: list[list[str]], solution: Solution) -> dict[str, tuple[str, ..
     unknown = [id[:40] for id in values if id not in solution.answers]
     _tell(faults, unknown, f"{solution.id_column}s are not in the test set")
     known = {id: cells for id, cells in values.items() if id in solution.answers}
-    empty = [id for id, cells in known.items() if any(cell.lower() in MISSING for cell in cells)]
+    # A class may be called "None"; then that word is a value.
+    blank = MISSING - {value.lower() for row in solution.answers.values() for value in row}
+    empty = [id for id, cells in known.items() if any(cell.lower() in blank for cell in cells)]
     _tell(faults, empty, f"rows have no value (by {solution.id_column})")
     if solution.numeric:
         wrong = [
             f"{id} ({cell[:20]!r})"
             for id, cells in known.items()
             for cell in cells
-            if cell.lower() not in MISSING and _number(cell) is None
+            if cell.lower() not in blank and _number(cell) is None
         ]
         _tell(faults, wrong, f"rows hold a value that is not a number (by {solution.id_column})")
     if faults:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import ipaddress
 import logging
+import os
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +15,8 @@ from typing import Any
 from kaggle_workbench.errors import MissingError, UsageError
 
 LOOPBACK = "127.0.0.1"
-MAX_BODY_BYTES = 1_000_000_000
+# Room for a request's frame above the largest submission that a hosted competition allows.
+SPARE_BYTES = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -87,20 +89,21 @@ def bind(
         hosts=_names(host),
         any_address=not _is_loopback(host),
     )
+    competitions = context.hosting.all()
+    largest = max([each.max_submission_bytes for each in competitions.values()], default=0)
     logging.getLogger("waitress.queue").setLevel(logging.ERROR)
     server = create_server(
         create_app(context),
         sockets=[listening],
         threads=8,
         ident="kwb-arena",
-        max_request_body_size=MAX_BODY_BYTES,
+        max_request_body_size=largest + SPARE_BYTES,
         max_request_header_size=32_768,
         channel_timeout=60,
         expose_tracebacks=False,
     )
-    slugs = tuple(sorted(context.hosting.all()))
     file = tokens.TOKEN_FILE if participants is None else tokens.PARTICIPANTS_FILE
-    return Bound(url, state / file, tuple(context.hosting.faults()), slugs, server)
+    return Bound(url, state / file, tuple(context.hosting.faults()), tuple(sorted(competitions)), server)
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -110,8 +113,8 @@ def _listen(host: str, port: int) -> socket.socket:
         raise UsageError(f"{host} is not an address to listen on: {error}.") from None
     listening = socket.socket(family, kind, protocol)
     try:
-        # Lets a restart take the port at once; a port that is in use stays refused.
-        if hasattr(socket, "SO_REUSEPORT"):
+        # Lets a restart take the port at once; a port in use stays refused, except on Windows, which needs no help.
+        if os.name == "posix":
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)
         listening.listen(128)
