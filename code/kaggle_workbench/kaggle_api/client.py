@@ -13,7 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from kaggle_workbench.kaggle_api.endpoint import Endpoint
+from kaggle_workbench.kaggle_api.credentials import KEYS_PAGE
+from kaggle_workbench.kaggle_api.endpoint import KAGGLE_WEB, Endpoint
 from kaggle_workbench.kaggle_api.errors import (
     KaggleError,
     RateLimitError,
@@ -90,6 +91,10 @@ class Client:
 
     def close_matches(self, slug: str) -> list[str]:
         """Slugs that `slug` may be a misspelling of, best first; empty when the search fails."""
+        return difflib.get_close_matches(slug, self._search(slug), n=3, cutoff=0.6)
+
+    def _search(self, slug: str) -> list[str]:
+        """Slugs of competitions that a search for the slug's words brings up, and of the list's first page."""
         found: dict[str, None] = {}
         words = slug.replace("-", " ")
         for search in dict.fromkeys((words, max(words.split(), key=len, default=words), "")):
@@ -100,7 +105,7 @@ class Client:
             found |= dict.fromkeys(last_part(c.get("ref", "")) for c in answer.get("competitions", []))
             if slug in found or difflib.get_close_matches(slug, found, n=1, cutoff=0.7):
                 break
-        return difflib.get_close_matches(slug, found, n=3, cutoff=0.6)
+        return list(found)
 
     def files(self, slug: str, *, limit: int | None = None) -> list[RemoteFile]:
         """The competition's files, by default all of them; listing works before the rules are accepted."""
@@ -240,14 +245,20 @@ class Client:
         return About(self.label, slug, endpoint.web, endpoint.credentials_source, endpoint.secrets)
 
     def _with_matches(self, error: UnknownCompetitionError, slug: str) -> KaggleError:
-        matches = self.close_matches(slug)
-        if slug in matches:
+        found = self._search(slug)
+        if slug in found:
             # It exists, so what was denied is taking part.
             return RulesError(
                 f'You have not joined {slug} yet. {self.label} says: "{error.reason.rstrip(".")}."',
                 hint=f"Open {self.endpoint.web}/competitions/{slug}/rules, accept the rules, then run this again.",
                 reason=error.reason,
             )
+        if self.endpoint.web != KAGGLE_WEB:
+            error.hint = (
+                f"It has: {', '.join(found[:10]) or 'none'}. For Kaggle's own competitions, make a token at "
+                f"{KEYS_PAGE} and write it into secrets.env as KAGGLE_API_TOKEN=..."
+            )
+        matches = difflib.get_close_matches(slug, found, n=3, cutoff=0.6)
         if matches:
             error.hint = f"Did you mean {' or '.join(matches)}? {error.hint}"
         return error

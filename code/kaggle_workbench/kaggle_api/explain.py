@@ -56,7 +56,7 @@ class About:
 
 def explain(fault: Fault, about: About) -> KaggleError:
     """The error for people that a failed call amounts to."""
-    reason = mask(fault.reason, about.secrets)
+    reason = mask(" ".join(fault.reason.split()), about.secrets)
     maker = _KINDS.get(fault.kind, _other)
     error = maker(fault, reason, about)
     error.step = str(fault.details.get("step") or "")
@@ -88,9 +88,10 @@ def mask(text: str, secrets: Sequence[str]) -> str:
 
 def _http(fault: Fault, reason: str, about: About) -> KaggleError:
     status = int(fault.details["status"])
-    said = f' {about.label} says: "{reason.rstrip(".")}."' if reason else ""
+    said = f' {_start(about.label)} says: "{reason.rstrip(".")}."' if reason else ""
+    words = " ".join([reason, *fault.details.get("codes", [])])
     for pattern, statuses, maker in _REASONS:
-        if status in statuses and re.search(pattern, reason, re.IGNORECASE):
+        if status in statuses and re.search(pattern, words, re.IGNORECASE):
             return maker(said, reason, about)
     if status == 401:
         return _refused(said, reason, about)
@@ -98,18 +99,25 @@ def _http(fault: Fault, reason: str, about: About) -> KaggleError:
         return _gone(said, reason, about)
     if status == 429:
         return _too_many(said, reason, retry_after_s(fault.details.get("retry_after")), about)
-    if status >= 500 or status < 400:
+    if status >= 500 or status < 400 or fault.details.get("storage"):
+        # A storage address that refuses has expired: the next try gets a fresh one.
+        who = f"the storage of {about.label}" if fault.details.get("storage") else about.label
         return ServerError(
-            f"{about.label} is out of order at the moment (HTTP {status}).{said}",
+            f"{_start(who)} is out of order at the moment (HTTP {status}).{said}",
             hint="This is not your doing: try again in a few minutes.",
             reason=reason,
             maybe_done=True,
         )
     return DeniedError(
-        f"{about.label} refused the request (HTTP {status}).{said}",
+        f"{_start(about.label)} refused the request (HTTP {status}).{said}",
         hint=f"See {_page(about)} for what the competition asks." if about.slug else "",
         reason=reason,
     )
+
+
+def _start(label: str) -> str:
+    """A name at the start of a sentence."""
+    return label[:1].upper() + label[1:]
 
 
 def _page(about: About, tail: str = "") -> str:
@@ -175,7 +183,7 @@ def _unknown(said: str, reason: str, about: About) -> KaggleError:
 
 def _gone(said: str, reason: str, about: About) -> KaggleError:
     if not about.slug:
-        return GoneError(f"{about.label} does not know what was asked for (any more).{said}", reason=reason)
+        return GoneError(f"{_start(about.label)} does not know what was asked for (any more).{said}", reason=reason)
     return GoneError(
         f"{about.slug} is not there (any more) at {about.label}.{said}",
         hint=f"Look at {_page(about)}: the competition may be over and gone, or its name misspelt.",
@@ -185,7 +193,7 @@ def _gone(said: str, reason: str, about: About) -> KaggleError:
 
 def _refused(said: str, reason: str, about: About) -> KaggleError:
     return CredentialsRefusedError(
-        f"{about.label} does not accept your credentials ({about.source or 'source unknown'}).{said}",
+        f"{_start(about.label)} does not accept your credentials ({about.source or 'source unknown'}).{said}",
         hint=f"They may be expired or revoked: make a new token at {KEYS_PAGE} and put it there, "
         "or remove them from there if others are to be used.",
         reason=reason,
@@ -195,7 +203,7 @@ def _refused(said: str, reason: str, about: About) -> KaggleError:
 def _too_many(said: str, reason: str, wait_s: float | None, about: About) -> KaggleError:
     asked = f" It asks to wait {duration(wait_s)}." if wait_s is not None else ""
     return RateLimitError(
-        f"{about.label} has had too many requests from you (HTTP 429).{asked}{said}",
+        f"{_start(about.label)} has had too many requests from you (HTTP 429).{asked}{said}",
         hint=f"Try again in {duration(wait_s)}." if wait_s else "Try again in half an hour.",
         reason=reason,
         retry_after_s=wait_s,
@@ -240,7 +248,7 @@ def credentials_missing(detail: str = "") -> CredentialsMissingError:
 
 def _network(fault: Fault, reason: str, about: About) -> KaggleError:
     return UnreachableError(
-        f"{about.label} cannot be reached: {_cause(reason)}.",
+        f"{_start(about.label)} cannot be reached: {_cause(reason)}.",
         hint="Check the network connection, then run this again. SOURCE=practice works without a network.",
         reason=reason,
         maybe_done=True,
@@ -249,7 +257,7 @@ def _network(fault: Fault, reason: str, about: About) -> KaggleError:
 
 def _proxy(fault: Fault, reason: str, about: About) -> KaggleError:
     return UnreachableError(
-        f"{about.label} cannot be reached through the proxy of your settings: {_cause(reason)}.",
+        f"{_start(about.label)} cannot be reached through the proxy of your settings: {_cause(reason)}.",
         hint="Check https_proxy and http_proxy in the environment, then run this again.",
         reason=reason,
         maybe_done=True,
@@ -258,7 +266,7 @@ def _proxy(fault: Fault, reason: str, about: About) -> KaggleError:
 
 def _certificate(fault: Fault, reason: str, about: About) -> KaggleError:
     return UnreachableError(
-        f"{about.label}'s certificate is not accepted: {_cause(reason)}.",
+        f"{_start(about.label)}'s certificate is not accepted: {_cause(reason)}.",
         hint="If your network has its own certificate, name its file in REQUESTS_CA_BUNDLE.",
         reason=reason,
     )
@@ -266,7 +274,7 @@ def _certificate(fault: Fault, reason: str, about: About) -> KaggleError:
 
 def _time(fault: Fault, reason: str, about: About) -> KaggleError:
     return TimeLimitError(
-        f"{about.label} did not answer within {duration(float(fault.details.get('limit_s', 0)))}.",
+        f"{_start(about.label)} did not answer within {duration(float(fault.details.get('limit_s', 0)))}.",
         hint="Check the network connection, or try again in a few minutes.",
         maybe_done=True,
     )
@@ -274,7 +282,7 @@ def _time(fault: Fault, reason: str, about: About) -> KaggleError:
 
 def _garbled(fault: Fault, reason: str, about: About) -> KaggleError:
     return ServerError(
-        f"{about.label}'s answer cannot be read: {reason}.",
+        f"{_start(about.label)}'s answer cannot be read: {reason}.",
         hint="Something else may answer in its place (a sign-in page of the network, a proxy); open "
         f"{about.web} in a browser, then run this again.",
         reason=reason,

@@ -39,7 +39,7 @@ def main() -> None:
             with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
                 answer = {"ok": getattr(calls, request["call"])(**request["args"])}
         except (Exception, SystemExit) as error:  # whatever the client does, the parent gets an answer
-            answer = {"fault": describe(error)}
+            answer = {"fault": describe(error, calls.last)}
         answer |= {"id": request["id"], "said": said.getvalue()[-2000:]}
         answers.write(json.dumps(answer, default=str) + "\n")
         answers.flush()
@@ -51,11 +51,14 @@ class _Calls:
     def __init__(self) -> None:
         self._api: Any = None
         self._path = ""
+        self.last: Any = None
 
     def open(self) -> None:
         """Import the client and log in; done once, and again only after a failure."""
         if self._api is not None:
             return
+        if "kaggle" not in sys.modules:
+            self._remember_answers()
         import kaggle  # logs in on its own, and hides the reason when that fails
         from kaggle.api.kaggle_api_extended import KaggleApi
 
@@ -77,6 +80,19 @@ class _Calls:
         else:
             api.authenticate()
         self._api = api
+
+    def _remember_answers(self) -> None:
+        """Keep the last HTTP answer: the client loses its status when the body is not the JSON it claims to be."""
+        import requests
+
+        send = requests.Session.send
+
+        def remembered(*args: Any, **kwargs: Any) -> Any:
+            self.last = None
+            self.last = send(*args, **kwargs)
+            return self.last
+
+        requests.Session.send = remembered  # type: ignore[method-assign]
 
     def get_competition(self, slug: str) -> Any:
         from kagglesdk.competitions.types.competition_api_service import ApiGetCompetitionRequest
@@ -137,8 +153,13 @@ class _Calls:
             return kaggle.competitions.competition_api_client.get_leaderboard(request).to_dict()
 
 
-def describe(error: BaseException) -> dict[str, Any]:
-    """What went wrong, as plain JSON: `kind`, `reason` and what the kind needs besides."""
+def describe(error: BaseException, last: Any = None) -> dict[str, Any]:
+    """What went wrong, as plain JSON: `kind`, `reason` and what the kind needs besides.
+
+    Args:
+        error: What the client raised.
+        last: The last HTTP answer, if any.
+    """
     if isinstance(error, SystemExit):
         return {"kind": "login", "reason": ""}
     if isinstance(error, ModuleNotFoundError):
@@ -152,7 +173,9 @@ def describe(error: BaseException) -> dict[str, Any]:
     if isinstance(error, requests.exceptions.HTTPError) and error.response is not None:
         return _describe_http(error.response, str(error))
     if isinstance(error, requests.exceptions.JSONDecodeError | json.JSONDecodeError):
-        return {"kind": "garbled", "reason": "the answer is not JSON"}
+        if last is not None and last.status_code >= 400:
+            return _describe_http(last, last.reason or "")
+        return {"kind": "garbled", "reason": "the answer is not JSON", "step": _step(getattr(last, "request", None))}
     if isinstance(error, requests.exceptions.RequestException | urllib3.exceptions.HTTPError):
         kinds = ((requests.exceptions.SSLError, "certificate"), (requests.exceptions.ProxyError, "proxy"))
         kind = next((name for type_, name in kinds if isinstance(error, type_)), "network")
@@ -174,7 +197,9 @@ def _describe_http(response: Any, text: str) -> dict[str, Any]:
         "kind": "http",
         "status": status,
         "reason": _body_reason(response) or text,
+        "codes": _body_codes(response),
         "step": _step(response.request),
+        "storage": "/v1/" not in (response.request.url or ""),
         "retry_after": response.headers.get("Retry-After"),
     }
 
@@ -208,6 +233,13 @@ def _body_reason(response: Any) -> str:
     if "html" in response.headers.get("Content-Type", ""):
         return _page_title(response)
     return ""
+
+
+def _body_codes(response: Any) -> list[str]:
+    """The machine-readable reasons in the answer, such as RulesAcceptanceRequired."""
+    inner = _body(response).get("error")
+    details = inner.get("details") if isinstance(inner, dict) else None
+    return [str(each.get("reason", "")) for each in details or [] if isinstance(each, dict)]
 
 
 def _page_title(response: Any) -> str:
