@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import gzip
+import http.client
 import io
 import json
 import os
@@ -22,8 +23,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import numpy as np
+
+from kaggle_workbench.arena.launch import Arena, running
+
+API = "competitions.CompetitionApiService"
+NOISE = os.urandom(5_000_000)
 
 # 5x7 digits, a row of bits each.
 GLYPHS = [
@@ -216,16 +223,90 @@ def _pump(source: socket.socket, sink: socket.socket) -> None:
         sink.shutdown(socket.SHUT_WR)
 
 
+class Hosted:
+    """One arena with all kinds of tiny competitions, for the whole file."""
+
+    def __init__(self, arena: Arena, folder: Path, tiny: dict[str, Tiny]) -> None:
+        self.arena = arena
+        self.folder = folder
+        self.tiny = tiny
+        self.env = client_env(arena, folder / "home")
+
+    def kaggle(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return kaggle(self.env, "competitions", *words)
+
+
 @contextlib.contextmanager
-def changed_environment(**values: str) -> Iterator[None]:
-    """Environment variables for the length of a block."""
-    held = dict(os.environ)
-    os.environ.update(values)
+def hosted_arena(folder: Path) -> Iterator[Hosted]:
+    """An arena in `folder` that hosts one tiny competition of each kind, for a whole test file."""
+    kinds: dict[str, dict[str, Any]] = {
+        "tiny-digits": {"extra": {"more/noise.bin": NOISE}, "side": 8, "wrap_bytes": 20_000},
+        "tiny-table": {"kind": "table"},
+        "tiny-rules": {"kind": "table", "rules": {"text": "Play <fair>.", "acceptance_required": True}},
+        "tiny-limit": {"kind": "table", "max_daily_submissions": 2},
+        "tiny-closed": {"kind": "table", "submissions_disabled": True},
+        "tiny-over": {"kind": "table", "deadline": "2026-02-01T00:00:00Z", "reveal_private": False},
+        "tiny-notebooks": {"kind": "table", "notebooks_only": True},
+        "tiny-gone": {"kind": "table", "gone": True},
+        "tiny-race": {"kind": "table", "max_daily_submissions": 5},
+        "tiny-hidden": {"kind": "table", "reveal_private": False},
+    }
+    tiny = {slug: tiny_competition(folder / "hosted", slug, **kind) for slug, kind in kinds.items()}
+    with running([folder / "hosted"], folder / "state") as arena:
+        yield Hosted(arena, folder, tiny)
+
+
+def raw(
+    arena: Arena, method: str, target: str, body: bytes | None = None, **headers: str
+) -> tuple[int, bytes, dict[str, str]]:
+    """One request as it is, without a client's tidying."""
+    where = urlsplit(arena.url)
+    connection = http.client.HTTPConnection(where.hostname or "", where.port, timeout=20)
     try:
-        yield
+        connection.putrequest(method, target, skip_host="Host" in headers)
+        for name, value in headers.items():
+            connection.putheader(name.replace("_", "-"), value)
+        if body is not None and "Content_Length" not in headers:
+            connection.putheader("Content-Length", str(len(body)))
+        connection.endheaders(body)
+        answer = connection.getresponse()
+        return answer.status, answer.read(), {name.lower(): value for name, value in answer.getheaders()}
     finally:
-        os.environ.clear()
-        os.environ.update(held)
+        connection.close()
+
+
+def rpc(arena: Arena, method: str, token: str | None = None, **body: Any) -> tuple[int, Any]:
+    """One call of the API; the answer's JSON, or its headers for a redirect."""
+    bearer = f"Bearer {token or arena.token.reveal()}"
+    status, data, headers = raw(
+        arena, "POST", f"/api/v1/{API}/{method}", json.dumps(body).encode(), Authorization=bearer
+    )
+    return status, headers if status == 302 else json.loads(data)
+
+
+def upload(arena: Arena, slug: str, content: bytes, *, token: str | None = None, name: str = "s.csv") -> str:
+    status, slot = rpc(
+        arena, "StartSubmissionUpload", token, competitionName=slug, fileName=name, contentLength=len(content)
+    )
+    assert status == 200, slot
+    assert raw(arena, "PUT", path_of(slot["createUrl"]), content)[0] == 201
+    return str(slot["token"])
+
+
+def submit(arena: Arena, slug: str, content: bytes, *, token: str | None = None) -> tuple[int, Any]:
+    return rpc(
+        arena,
+        "CreateSubmission",
+        token,
+        competitionName=slug,
+        blobFileTokens=upload(arena, slug, content, token=token),
+        submissionDescription="raw",
+    )
+
+
+def path_of(address: str) -> str:
+    parts = urlsplit(address)
+    return f"{parts.path}?{parts.query}"
 
 
 def _digit(label: int, side: int, random: np.random.RandomState) -> np.ndarray:

@@ -1,123 +1,44 @@
-"""The arena against the real clients: Kaggle's own command line, kagglehub, and raw requests."""
+"""The arena against the real clients: Kaggle's own command line and kagglehub."""
 
 from __future__ import annotations
 
 import base64
-import contextlib
 import gzip
-import http.client
+import hashlib
 import json
-import os
 import re
-import shutil
-import signal
-import sqlite3
 import subprocess
 import sys
 import textwrap
-import threading
 import time
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
-from arena_tools import Cutter, Tiny, client_env, kaggle, tiny_competition
-from kaggle_workbench.arena.launch import Arena, running
-from kaggle_workbench.errors import MissingError, UsageError, WorkbenchError
+from arena_tools import (
+    NOISE,
+    Cutter,
+    Hosted,
+    client_env,
+    hosted_arena,
+    kaggle,
+    path_of,
+    raw,
+    rpc,
+    submit,
+)
+from kaggle_workbench.arena.launch import running
 
 ROOT = Path(__file__).resolve().parent.parent
-NOISE = os.urandom(5_000_000)
-C = "competitions.CompetitionApiService"
-
-
-class Hosted:
-    """One arena with all kinds of tiny competitions, for the whole file."""
-
-    def __init__(self, arena: Arena, folder: Path, tiny: dict[str, Tiny]) -> None:
-        self.arena = arena
-        self.folder = folder
-        self.tiny = tiny
-        self.env = client_env(arena, folder / "home")
-
-    def kaggle(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return kaggle(self.env, "competitions", *words)
 
 
 @pytest.fixture(scope="module")
-def hosted(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    folder = tmp_path_factory.mktemp("arena")
-    kinds: dict[str, dict[str, Any]] = {
-        "tiny-digits": {"extra": {"more/noise.bin": NOISE}, "side": 8, "wrap_bytes": 20_000},
-        "tiny-table": {"kind": "table"},
-        "tiny-rules": {"kind": "table", "rules": {"text": "Play <fair>.", "acceptance_required": True}},
-        "tiny-limit": {"kind": "table", "max_daily_submissions": 2},
-        "tiny-closed": {"kind": "table", "submissions_disabled": True},
-        "tiny-over": {"kind": "table", "deadline": "2026-02-01T00:00:00Z", "reveal_private": False},
-        "tiny-notebooks": {"kind": "table", "notebooks_only": True},
-        "tiny-gone": {"kind": "table", "gone": True},
-        "tiny-race": {"kind": "table", "max_daily_submissions": 5},
-        "tiny-hidden": {"kind": "table", "reveal_private": False},
-    }
-    tiny = {slug: tiny_competition(folder / "hosted", slug, **kind) for slug, kind in kinds.items()}
-    with running([folder / "hosted"], folder / "state") as arena:
-        yield Hosted(arena, folder, tiny)
-
-
-def raw(
-    arena: Arena, method: str, target: str, body: bytes | None = None, **headers: str
-) -> tuple[int, bytes, dict[str, str]]:
-    """One request as it is, without a client's tidying."""
-    where = urlsplit(arena.url)
-    connection = http.client.HTTPConnection(where.hostname or "", where.port, timeout=20)
-    try:
-        connection.putrequest(method, target, skip_host="Host" in headers)
-        for name, value in headers.items():
-            connection.putheader(name.replace("_", "-"), value)
-        if body is not None and "Content_Length" not in headers:
-            connection.putheader("Content-Length", str(len(body)))
-        connection.endheaders(body)
-        answer = connection.getresponse()
-        return answer.status, answer.read(), {name.lower(): value for name, value in answer.getheaders()}
-    finally:
-        connection.close()
-
-
-def rpc(arena: Arena, method: str, token: str | None = None, **body: Any) -> tuple[int, Any]:
-    """One call of the API; the answer's JSON, or its headers for a redirect."""
-    bearer = f"Bearer {token or arena.token.reveal()}"
-    status, data, headers = raw(arena, "POST", f"/api/v1/{C}/{method}", json.dumps(body).encode(), Authorization=bearer)
-    return status, headers if status == 302 else json.loads(data)
-
-
-def upload(arena: Arena, slug: str, content: bytes, *, token: str | None = None, name: str = "s.csv") -> str:
-    status, slot = rpc(
-        arena, "StartSubmissionUpload", token, competitionName=slug, fileName=name, contentLength=len(content)
-    )
-    assert status == 200, slot
-    assert raw(arena, "PUT", path_of(slot["createUrl"]), content)[0] == 201
-    return str(slot["token"])
-
-
-def submit(arena: Arena, slug: str, content: bytes, *, token: str | None = None) -> tuple[int, Any]:
-    return rpc(
-        arena,
-        "CreateSubmission",
-        token,
-        competitionName=slug,
-        blobFileTokens=upload(arena, slug, content, token=token),
-        submissionDescription="raw",
-    )
-
-
-def path_of(address: str) -> str:
-    parts = urlsplit(address)
-    return f"{parts.path}?{parts.query}"
-
-
-# --- reading and downloading ------------------------------------------------------------------------------------------
+def hosted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosted]:
+    with hosted_arena(tmp_path_factory.mktemp("arena")) as hosted:
+        yield hosted
 
 
 def test_list_shows_hosted_competitions_and_search_finds_one(hosted: Hosted) -> None:
@@ -223,9 +144,6 @@ def test_storage_speaks_ranges_etags_and_hashes(hosted: Hosted) -> None:
     status, _, facts = raw(hosted.arena, "GET", target, Range=f"bytes={len(whole)}-")
     assert (status, facts["content-range"]) == (416, f"bytes */{len(whole)}")
     assert raw(hosted.arena, "HEAD", target)[1] == b""
-
-
-# --- submitting -------------------------------------------------------------------------------------------------------
 
 
 def test_submit_wait_list_limits_leaderboard(hosted: Hosted, tmp_path: Path) -> None:
@@ -377,403 +295,6 @@ def test_pages_for_a_browser(hosted: Hosted) -> None:
     assert "For tests." in hosted.kaggle("pages", "tiny-table", "list", "tiny-table", "--content").stdout
 
 
-# --- who may ----------------------------------------------------------------------------------------------------------
-
-
-def test_tokens_and_pairs(hosted: Hosted, tmp_path: Path) -> None:
-    wrong = client_env(hosted.arena, tmp_path / "wrong", token="kwb_wrong")
-    result = kaggle(wrong, "competitions", "list")
-    assert result.returncode == 1
-    assert "Traceback" not in result.stderr
-    pair = client_env(hosted.arena, tmp_path / "pair")
-    token = pair.pop("KAGGLE_API_TOKEN")
-    assert kaggle(pair | {"KAGGLE_USERNAME": "you", "KAGGLE_KEY": token}, "competitions", "list").returncode == 0
-    assert kaggle(pair | {"KAGGLE_USERNAME": "me", "KAGGLE_KEY": token}, "competitions", "list").returncode == 1
-    assert kaggle(pair | {"KAGGLE_USERNAME": "you", "KAGGLE_KEY": "x"}, "competitions", "list").returncode == 1
-    for header in (
-        "",
-        "Bearer",
-        "Bearer x",
-        "Basic !!",
-        "Basic " + base64.b64encode(b"you").decode(),
-        f"Digest {token}",
-    ):
-        status, body, _ = raw(hosted.arena, "POST", f"/api/v1/{C}/ListCompetitions", b"{}", Authorization=header)
-        assert (status, json.loads(body)["error"]["status"]) == (401, "UNAUTHENTICATED")
-    for body in (b'{"token":"x"}', b"{}"):
-        assert raw(hosted.arena, "POST", "/api/v1/security.OAuthService/IntrospectToken", body)[:2] == (200, b"{}")
-
-
-def test_class_network_has_a_token_for_each_participant(tmp_path: Path) -> None:
-    tiny = tiny_competition(tmp_path / "hosted", "tiny-table", kind="table")
-    names = tmp_path / "names.txt"
-    names.write_text("# class 7b\nanna\nbert  # left\n")
-    state = tmp_path / "state"
-    with running([tmp_path / "hosted"], state) as local:
-        local_token = local.token.reveal()
-    refused = subprocess.run([*ARENA, "--state", str(state), "--host", "0.0.0.0"], capture_output=True, timeout=20)
-    assert refused.returncode == 2
-    assert "--participants" in json.loads(refused.stdout)["hint"]
-    command = [
-        *ARENA,
-        "--state",
-        str(state),
-        "--folder",
-        str(tiny.folder),
-        "--host",
-        "0.0.0.0",
-        "--participants",
-        str(names),
-    ]
-    child = subprocess.Popen([*command, "--lifeline"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    try:
-        assert child.stdout is not None
-        ready = json.loads(child.stdout.readline())
-        file = Path(ready["token_file"])
-        assert file.stat().st_mode & 0o777 == 0o600
-        tokens = json.loads(file.read_text())
-        assert set(tokens) == {"anna", "bert"}
-        port = urlsplit(ready["url"]).port
-        arena = Arena(f"http://127.0.0.1:{port}", local.token, "anna", ())
-        good = tiny.submission(tmp_path / "s.csv").read_bytes()
-        assert rpc(arena, "ListCompetitions", local_token)[0] == 401
-        ref = submit(arena, "tiny-table", good, token=tokens["anna"])[1]["ref"]
-        assert rpc(arena, "GetSubmission", tokens["anna"], ref=ref)[1]["submittedBy"] == "anna"
-        assert rpc(arena, "GetSubmission", tokens["bert"], ref=ref)[0] == 403
-        assert rpc(arena, "DownloadSubmission", tokens["bert"], submissionId=ref)[0] == 403
-        assert rpc(arena, "ListSubmissions", tokens["bert"], competitionName="tiny-table")[1] == {}
-        stolen = upload(arena, "tiny-table", good, token=tokens["anna"])
-        body = {"competitionName": "tiny-table", "blobFileTokens": stolen}
-        assert rpc(arena, "CreateSubmission", tokens["bert"], **body)[0] == 400
-        assert raw(arena, "GET", "/", Host="192.168.7.7:80")[0] == 200
-        assert raw(arena, "GET", "/", Host="evil.example")[0] == 421
-        env = client_env(arena, tmp_path / "home", token=tokens["bert"])
-        assert "anna" in kaggle(env, "competitions", "leaderboard", "tiny-table", "--show").stdout
-    finally:
-        child.stdin.close()  # type: ignore[union-attr]
-        assert child.wait(10) == 0
-        child.stdout.close()  # type: ignore[union-attr]
-    names.write_text("anna\ncleo\n")
-    again = subprocess.Popen([*command, "--lifeline"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    again.communicate(timeout=20)
-    assert json.loads(file.read_text())["anna"] == tokens["anna"]
-
-
-# --- what is refused --------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "host", ["evil.example", "localhost.evil.example", "127.0.0.1:1", "a@localhost", "[", "10.0.0.1"]
-)
-def test_foreign_hosts_are_refused(hosted: Hosted, host: str) -> None:
-    status, body, _ = raw(hosted.arena, "GET", "/", Host=host)
-    assert (status, json.loads(body)["error"]["code"]) == (421, 421)
-    with contextlib.suppress(http.client.RemoteDisconnected):
-        # An address that is none at all ends the connection before it reaches the application.
-        assert raw(hosted.arena, "GET", f"http://{host}/", Host="localhost")[0] == 421
-    assert raw(hosted.arena, "GET", "/")[0] == 200
-
-
-def test_own_names_are_answered(hosted: Hosted) -> None:
-    port = urlsplit(hosted.arena.url).port
-    for host in ("localhost", f"localhost:{port}", f"127.0.0.1:{port}"):
-        assert raw(hosted.arena, "GET", "/", Host=host)[0] == 200
-        assert raw(hosted.arena, "GET", f"http://{host}/", Host=host)[0] == 200
-
-
-@pytest.mark.parametrize(
-    "target",
-    [
-        "/storage/competitions/tiny-digits/files/../../../state/token",
-        "/storage/competitions/tiny-digits/files/%2e%2e/solution.csv.gz",
-        "/storage/competitions/tiny-digits/files/..%2fsolution.csv.gz",
-        "/storage/competitions/tiny-digits/files/a%00b",
-        "/storage/competitions/tiny-digits/files/a%5cb",
-        "/storage/competitions/tiny-digits/files/%252e%252e/x",
-        "//storage/competitions/tiny-digits",
-        "/competitions/./tiny-digits",
-        "http://localhost/competitions/../tiny-digits",
-    ],
-)
-def test_odd_paths_are_refused(hosted: Hosted, target: str) -> None:
-    assert raw(hosted.arena, "GET", target, Host="localhost")[0] == 400
-
-
-def test_bodies_over_limits_and_nonsense_are_refused(hosted: Hosted) -> None:
-    bearer = f"Bearer {hosted.arena.token.reveal()}"
-    target = f"/api/v1/{C}/ListCompetitions"
-    assert raw(hosted.arena, "POST", target, bytes(1_000_001), Authorization=bearer)[0] == 413
-    assert raw(hosted.arena, "POST", target, b"{}", Authorization=bearer, Content_Length=str(10**13))[0] == 413
-    for body in (b"{", b"[]", b"[" * 100_000, b'{"page":"x"}', b'{"search":5}', b'{"pageToken":"\\u0000"}', b"\xff"):
-        status, answer, _ = raw(hosted.arena, "POST", target, body, Authorization=bearer)
-        assert (status, json.loads(answer)["error"]["status"]) == (400, "INVALID_ARGUMENT"), body[:20]
-    assert raw(hosted.arena, "POST", f"/api/v1/{C}/NoSuchMethod", b"{}", Authorization=bearer)[0] == 404
-    assert raw(hosted.arena, "DELETE", target, Authorization=bearer)[0] == 405
-    assert raw(hosted.arena, "CONNECT", "localhost:443", Host="localhost:443")[0] in (400, 421)
-
-
-def test_uploads_are_bounded_and_used_once(hosted: Hosted, tmp_path: Path) -> None:
-    arena = hosted.arena
-    content = hosted.tiny["tiny-table"].submission(tmp_path / "s.csv").read_bytes()
-    start = {"competitionName": "tiny-table", "fileName": "s.csv", "contentLength": len(content)}
-    assert rpc(arena, "StartSubmissionUpload", **(start | {"contentLength": 10**12}))[0] == 400
-    for name in ("../s.csv", "a/b", "", "a\nb", ".."):
-        assert rpc(arena, "StartSubmissionUpload", **(start | {"fileName": name}))[0] == 400
-    slot = rpc(arena, "StartSubmissionUpload", **start)[1]
-    target = path_of(slot["createUrl"])
-    create = {"competitionName": "tiny-table", "blobFileTokens": slot["token"]}
-    assert rpc(arena, "CreateSubmission", **create)[0] == 400
-    assert raw(arena, "PUT", target, content + b"x")[0] == 413
-    assert raw(arena, "PUT", target, content[:-1])[0] == 400
-    assert rpc(arena, "CreateSubmission", **create)[0] == 400
-    assert raw(arena, "PUT", target[:-1] + ("0" if target[-1] != "0" else "1"), content)[0] == 403
-    assert raw(arena, "GET", target)[0] in (403, 405)
-    assert raw(arena, "PUT", target, content)[0] == 201
-    assert rpc(arena, "CreateSubmission", **create)[0] == 200
-    assert rpc(arena, "CreateSubmission", **create)[0] == 400
-    assert raw(arena, "PUT", target, content)[0] == 404
-
-
-def test_too_many_open_uploads_are_refused(tmp_path: Path) -> None:
-    tiny_competition(tmp_path / "hosted", "tiny-table", kind="table")
-    with running([tmp_path / "hosted"], tmp_path / "state") as arena:
-        start = {"competitionName": "tiny-table", "fileName": "s.csv", "contentLength": 3}
-        answers = [rpc(arena, "StartSubmissionUpload", **start) for _ in range(21)]
-    assert [status for status, _ in answers] == [200] * 20 + [429]
-    assert answers[-1][1]["error"]["status"] == "RESOURCE_EXHAUSTED"
-
-
-def test_failed_submissions_are_bounded_too(hosted: Hosted) -> None:
-    ref = submit(hosted.arena, "tiny-hidden", b"nonsense")[1]["ref"]
-    with sqlite3.connect(hosted.folder / "state" / "arena.sqlite") as db:
-        columns = "slug, edition, name, file_name, description, size, upload, at, claimed, status"
-        copy = f"INSERT INTO submissions ({columns}) SELECT {columns} FROM submissions WHERE ref = {ref}"
-        db.executescript(";".join([copy] * 199))
-    db.close()
-    status, answer = submit(hosted.arena, "tiny-hidden", b"nonsense")
-    assert (status, answer["error"]["status"]) == (429, "RESOURCE_EXHAUSTED")
-
-
-def test_storage_addresses_are_signed_and_expire(hosted: Hosted) -> None:
-    _, headers = rpc(hosted.arena, "DownloadDataFiles", competitionName="tiny-table")
-    target = path_of(headers["location"])
-    assert raw(hosted.arena, "GET", target)[0] == 200
-    assert raw(hosted.arena, "GET", target.partition("?")[0])[0] == 403
-    assert raw(hosted.arena, "GET", target.replace("Expires=1", "Expires=2"))[0] == 403
-    assert raw(hosted.arena, "GET", target.replace("tiny-table", "tiny-rules"))[0] == 403
-    assert raw(hosted.arena, "PUT", target, b"x")[0] in (403, 405)
-    from kaggle_workbench.arena import signing
-
-    signer = signing.Signer((hosted.folder / "state" / "signing-key").read_text().strip().encode())
-    path = "/storage/competitions/tiny-table/all/tiny-table.zip"
-    past = int(time.time()) - 5
-    assert raw(hosted.arena, "GET", f"{path}?Expires={past}&Signature={signer._signature('GET', path, past)}")[0] == 403
-    # Even a signed address leads to nothing but the archive and its members.
-    for name in ("solution.csv.gz", "competition.json", "references/all-one-class.csv.gz", "files.zip"):
-        for kind in ("files", "all"):
-            signed = signer.address("", "GET", f"/storage/competitions/tiny-table/{kind}/{name}")
-            assert raw(hosted.arena, "GET", signed)[0] in (403, 404)
-
-
-def test_solution_is_out_of_reach(hosted: Hosted) -> None:
-    folder = hosted.tiny["tiny-table"].folder
-    hidden = {(folder / "solution.csv.gz").read_bytes(), gzip.decompress((folder / "solution.csv.gz").read_bytes())}
-    for name in ("solution.csv.gz", "solution.csv", "../solution.csv.gz", "references/all-one-class.csv.gz"):
-        assert rpc(hosted.arena, "DownloadDataFile", competitionName="tiny-table", fileName=name)[0] == 404
-    targets = ["/solution.csv.gz", "/competitions/tiny-table/solution.csv.gz", "/competitions/tiny-table/solution"]
-    targets += ["/static/solution.csv.gz", "/hosted/tiny-table/solution.csv.gz", "/state/token", "/token"]
-    for target in targets:
-        status, body, _ = raw(hosted.arena, "GET", target)
-        assert status == 404
-        assert body not in hidden
-
-
-# --- lasting ----------------------------------------------------------------------------------------------------------
-
-
-def test_restart_and_two_arenas_at_once_keep_scores_and_limits(hosted: Hosted, tmp_path: Path) -> None:
-    folders, state = [hosted.folder / "hosted"], hosted.folder / "state"
-    content = hosted.tiny["tiny-race"].submission(tmp_path / "s.csv").read_bytes()
-    with running(folders, state) as other:
-        assert other.token.reveal() == hosted.arena.token.reveal()
-        answers: list[int] = []
-
-        def enter(arena: Arena) -> None:
-            answers.append(submit(arena, "tiny-race", content)[0])
-
-        threads = [threading.Thread(target=enter, args=(arena,)) for arena in (hosted.arena, other) * 5]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert sorted(answers) == [200] * 5 + [400] * 5
-        address = rpc(hosted.arena, "DownloadDataFiles", competitionName="tiny-race")[1]["location"]
-        assert raw(other, "GET", path_of(address))[0] == 200
-    with running(folders, state) as again:
-        rows = rpc(again, "ListSubmissions", competitionName="tiny-race")[1]["submissions"]
-        assert [row["publicScore"] for row in rows] == ["1.00000"] * 5
-        limits = rpc(again, "GetSubmissionLimits", competitionName="tiny-race")[1]
-        assert limits == {"numToday": 5, "numTotal": 5}
-
-
-def test_what_a_killed_arena_left_pending_is_scored_later(hosted: Hosted, tmp_path: Path) -> None:
-    content = hosted.tiny["tiny-table"].submission(tmp_path / "s.csv").read_bytes()
-    ref = submit(hosted.arena, "tiny-table", content)[1]["ref"]
-    with sqlite3.connect(hosted.folder / "state" / "arena.sqlite") as db:
-        db.execute(
-            "UPDATE submissions SET status = 'PENDING', public = NULL, claimed = claimed - 100 WHERE ref = ?", (ref,)
-        )
-    db.close()
-    assert rpc(hosted.arena, "GetSubmission", ref=ref)[1]["publicScore"] == "1.00000"
-
-
-def test_another_solution_begins_another_leaderboard(tmp_path: Path) -> None:
-    tiny = tiny_competition(tmp_path / "a", "tiny-table", kind="table")
-    other = tiny_competition(tmp_path / "b", "tiny-table", kind="table", test_rows=60)
-    content = tiny.submission(tmp_path / "s.csv").read_bytes()
-    with running([tmp_path / "a"], tmp_path / "state") as arena:
-        submit(arena, "tiny-table", content)
-        assert len(rpc(arena, "ListSubmissions", competitionName="tiny-table")[1]["submissions"]) == 1
-    with running([tmp_path / "a", other.folder], tmp_path / "state") as arena:
-        assert rpc(arena, "ListSubmissions", competitionName="tiny-table")[1] == {}
-
-
-ARENA = [sys.executable, "-m", "kaggle_workbench.arena"]
-
-
-def test_arena_ends_with_its_starter_even_when_that_is_killed(tmp_path: Path) -> None:
-    script = f"""
-import sys, time
-from pathlib import Path
-from kaggle_workbench.arena.launch import running
-with running([], Path({str(tmp_path / "state")!r})) as arena:
-    print(arena.url, flush=True)
-    time.sleep(60)
-"""
-    starter = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
-    assert starter.stdout is not None
-    url = starter.stdout.readline().strip()
-    arena = Arena(url, None, "you", ())  # type: ignore[arg-type]
-    assert raw(arena, "GET", "/")[0] == 200
-    starter.kill()
-    starter.wait()
-    starter.stdout.close()
-    for _ in range(50):
-        try:
-            raw(arena, "GET", "/")
-        except OSError:
-            return
-        time.sleep(0.1)
-    pytest.fail("the arena outlived its starter")
-
-
-def test_start_fails_with_a_reason_and_in_time(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(WorkbenchError, match="file"), running([], tmp_path / "file"):
-        pass
-    state = tmp_path / "state"
-    state.mkdir()
-    (state / "arena.sqlite").write_text("no database " * 100)
-    with pytest.raises(MissingError, match="memory"), running([], state):
-        pass
-    with pytest.raises(MissingError, match="within"), running([], tmp_path / "other", timeout_s=0.001):
-        pass
-
-
-def test_start_is_quick_and_light() -> None:
-    code = (
-        "import sys, kaggle_workbench.arena.launch;"
-        "early = {'flask', 'numpy', 'waitress'} & set(sys.modules);"
-        "import kaggle_workbench.arena.app, kaggle_workbench.arena.store;"
-        "print(sorted(early | ({'numpy', 'pandas', 'sklearn', 'kaggle', 'tensorflow'} & set(sys.modules))))"
-    )
-    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
-
-
-def test_faulty_competitions_are_left_out_and_named(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    folder = tmp_path / "hosted"
-    tiny_competition(folder, "sound-one", kind="table")
-    tiny_competition(folder, "no-metric", kind="table", metric="guesswork")
-    tiny_competition(folder, "bad-deadline", kind="table", deadline="tomorrow")
-    tiny_competition(folder, "no-title", kind="table", title=5)
-    tiny_competition(folder, "climbing", kind="table", extra={"../up.csv": b"x"})
-    linked = tiny_competition(folder, "linked", kind="table").folder
-    shutil.move(linked / "files.zip", tmp_path / "elsewhere.zip")
-    (linked / "files.zip").symlink_to(tmp_path / "elsewhere.zip")
-    lost = tiny_competition(folder, "lost", kind="table").folder
-    (lost / "solution.csv.gz").unlink()
-    broken = tiny_competition(folder, "broken", kind="table").folder
-    (broken / "files.zip").write_bytes(b"no zip")
-    (folder / "Not A Slug").mkdir()
-    shutil.copy(lost / "competition.json", folder / "Not A Slug")
-    with running([folder], tmp_path / "state") as arena:
-        assert arena.slugs == ("sound-one",)
-    said = capfd.readouterr().err
-    for words in (
-        "guesswork",
-        "tomorrow",
-        "'title' is 5",
-        "'../up.csv'",
-        "leads out",
-        "solution.csv.gz is missing",
-        "zip",
-    ):
-        assert words in said
-
-
-def test_kwb_arena_serve_tells_how_to_point_clients_and_keeps_the_token(tmp_path: Path) -> None:
-    tiny = tiny_competition(tmp_path / "hosted", "tiny-table", kind="table")
-    state = tmp_path / "state"
-    command = [sys.executable, "-m", "kaggle_workbench", "arena", "serve", "--port", "0", "--state", str(state)]
-    served = subprocess.Popen([*command, "--folder", str(tiny.folder)], stderr=subprocess.PIPE, text=True, cwd=ROOT)
-    assert served.stderr is not None
-    lines = []
-    while "Ctrl+C" not in "".join(lines):
-        lines.append(served.stderr.readline())
-        assert lines[-1], lines
-    said = "".join(lines)
-    url = re.search(r"http_proxy=(\S+)", said)
-    assert url
-    token = (state / "token").read_text().strip()
-    assert (state / "token").stat().st_mode & 0o777 == 0o600
-    assert token not in said
-    # The printed lines, pasted into a shell, are all it takes.
-    pasted = [line.strip() for line in lines if line.startswith("    ")]
-    shell = {
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "HOME": str(tmp_path),
-        "no_proxy": "localhost",
-    }
-    result = subprocess.run(["sh", "-ec", "\n".join(pasted)], env=shell, cwd=ROOT, capture_output=True, text=True)
-    assert "tiny-table" in result.stdout, result.stderr
-    port = url[1].rpartition(":")[2]
-    taken = subprocess.run([*command[:6], port, *command[7:]], capture_output=True, text=True, cwd=ROOT)
-    assert taken.returncode == 3
-    assert f"Port {port}" in taken.stderr
-    served.send_signal(signal.SIGINT)
-    rest = served.stderr.read()
-    served.stderr.close()
-    assert served.wait(10) == 0
-    assert token not in rest
-
-
-def test_serve_refuses_wrong_options(tmp_path: Path) -> None:
-    from kaggle_workbench.arena import launch, server
-
-    with pytest.raises(UsageError, match="no folder"):
-        launch.hosted_folders([tmp_path / "none"])
-    with pytest.raises(UsageError, match="not an address"):
-        server.bind([], tmp_path, host="no.such.host.invalid", participants=tmp_path)
-    (tmp_path / "names.txt").write_text("anna\nanna\n")
-    with pytest.raises(UsageError, match="anna"):
-        server.bind([], tmp_path / "s", participants=tmp_path / "names.txt")
-    with pytest.raises(UsageError, match="cannot be read"):
-        server.bind([], tmp_path / "s", participants=tmp_path / "nobody.txt")
-
-
-# --- the practice competition -----------------------------------------------------------------------------------------
-
-
 def test_practice_digits_are_hosted_with_honest_references(tmp_path: Path) -> None:
     practice = ROOT / "data" / "practice"
     folder = practice / "digit-recognizer"
@@ -795,8 +316,6 @@ def test_practice_digits_are_hosted_with_honest_references(tmp_path: Path) -> No
 
 
 def test_practice_digits_are_as_kaggle_lays_them_out() -> None:
-    import hashlib
-
     folder = ROOT / "data" / "practice" / "digit-recognizer"
     sums = json.loads((folder / "checksums.json").read_text())
     with zipfile.ZipFile(folder / "files.zip") as archive:
