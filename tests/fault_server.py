@@ -36,6 +36,7 @@ class Rule:
     headers: Mapping[str, str]
     delay_s: float
     cut_after: int | None
+    pause_after: int | None
     forward: bool
     times: int | None
 
@@ -83,6 +84,7 @@ class FaultServer:
         headers: Mapping[str, str] | None = None,
         delay_s: float = 0,
         cut_after: int | None = None,
+        pause_after: int | None = None,
         forward: bool = False,
         times: int | None = None,
     ) -> None:
@@ -93,8 +95,9 @@ class FaultServer:
             status: Answer with this status; None: the arena's own answer.
             body: Bytes, text (sent as HTML) or a JSON document.
             headers: Further headers.
-            delay_s: Wait before the answer.
+            delay_s: Wait before the answer, or where `pause_after` says.
             cut_after: Close the connection after so many bytes of the body.
+            pause_after: Wait after so many bytes of the body.
             forward: Let the arena do the request all the same, and drop its answer.
             times: How often; None: always.
         """
@@ -103,7 +106,8 @@ class FaultServer:
             kind, body = "text/html; charset=utf-8", body.encode()
         elif not isinstance(body, bytes):
             body = json.dumps(body).encode()
-        rule = Rule(route, status, body, {"Content-Type": kind, **(headers or {})}, delay_s, cut_after, forward, times)
+        headers = {"Content-Type": kind, **(headers or {})}
+        rule = Rule(route, status, body, headers, delay_s, cut_after, pause_after, forward, times)
         with self._lock:
             self._rules.insert(0, rule)
 
@@ -147,14 +151,15 @@ def _handler(server: FaultServer) -> type[BaseHTTPRequestHandler]:
                 server.seen.append(Seen(self.command, self.path, dict(self.headers), body))
             rule = server._take(self.path)
             if rule is not None:
-                time.sleep(rule.delay_s)
+                if rule.pause_after is None:
+                    time.sleep(rule.delay_s)
                 if rule.forward and server.upstream:
                     self._forward(body)
             with contextlib.suppress(OSError):
                 if rule is not None and rule.status is not None:
-                    self._send(rule.status, dict(rule.headers), rule.body, rule.cut_after)
+                    self._send(rule.status, dict(rule.headers), rule.body, rule)
                 elif server.upstream:
-                    self._send(*self._forward(body), rule.cut_after if rule else None)
+                    self._send(*self._forward(body), rule)
                 elif "IntrospectToken" in self.path:
                     self._send(200, {"Content-Type": "application/json"}, json.dumps(_LOGIN).encode(), None)
                 else:
@@ -172,15 +177,21 @@ def _handler(server: FaultServer) -> type[BaseHTTPRequestHandler]:
             kept = {name: value for name, value in answer.getheaders() if name.lower() not in _HOP}
             return answer.status, kept, answer.read()
 
-        def _send(self, status: int, headers: dict[str, str], body: bytes, cut_after: int | None) -> None:
+        def _send(self, status: int, headers: dict[str, str], body: bytes, rule: Rule | None) -> None:
             self.send_response(status)
             headers = {name: value for name, value in headers.items() if name.lower() != "content-length"}
             for name, value in {**headers, "Content-Length": str(len(body)), "Connection": "close"}.items():
                 self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(body if cut_after is None else body[:cut_after])
+            cut = len(body) if rule is None or rule.cut_after is None else min(rule.cut_after, len(body))
+            pause = cut if rule is None or rule.pause_after is None else min(rule.pause_after, cut)
+            self.wfile.write(body[:pause])
             self.wfile.flush()
-            if cut_after is not None and cut_after < len(body):
+            if rule is not None and pause < cut:
+                time.sleep(rule.delay_s)
+                self.wfile.write(body[pause:cut])
+                self.wfile.flush()
+            if cut < len(body):
                 self.connection.shutdown(socket.SHUT_RDWR)
 
     return Handler

@@ -29,7 +29,7 @@ from kaggle_workbench.competition.folders import (
     visible_files,
     work_folder,
 )
-from kaggle_workbench.errors import WorkError
+from kaggle_workbench.errors import UsageError, WorkError
 from kaggle_workbench.files import disk_errors, human_bytes, locked, sha256
 from kaggle_workbench.kaggle_api import KaggleError, RemoteFile
 from kaggle_workbench.kaggle_api.errors import DeniedError, GoneError
@@ -81,6 +81,7 @@ def download(settings: Settings, source: Source, *, roots: Sequence[Path] | None
     job = _Job(settings, source, roots)
     found = job.find()
     if found is None:
+        job.make_room()
         with locked(job.work.with_suffix(".lock"), what=f"the download of {settings.competition}"):
             # Another process may have brought it meanwhile.
             found = job.find() or job.bring()
@@ -91,6 +92,7 @@ class _Job:
     def __init__(self, settings: Settings, source: Source, roots: Sequence[Path] | None) -> None:
         self.slug = settings.competition
         self.source = source
+        self.input_dir = settings.input_dir
         self.client = source.client
         self.folder = data_folder(settings, source.kind)
         self.work = work_folder(settings, source.kind)
@@ -119,6 +121,17 @@ class _Job:
                 self._say(f"Using the copy of {manifest.date[:10]}: {self.listing.message}")
             return DataFiles(self.folder, manifest.files, fetched=False)
         return self._find_elsewhere(manifest)
+
+    def make_room(self) -> None:
+        """Make our hidden folder; the first thing that is written."""
+        try:
+            with disk_errors(self.work.parent):
+                self.work.parent.mkdir(parents=True, exist_ok=True)
+        except (NotADirectoryError, FileExistsError):
+            raise UsageError(
+                f"{self.input_dir} is not a folder, so nothing can be downloaded into it.",
+                hint="Set INPUT_DIR to a folder, or move away what is there.",
+            ) from None
 
     def bring(self) -> DataFiles:
         """Fetch what is missing."""
