@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from kaggle_workbench.errors import UsageError
-from kaggle_workbench.kaggle_api import Credentials, find_credentials
+from kaggle_workbench.kaggle_api import Credentials, find_credentials, kaggle_endpoint
 from kaggle_workbench.kaggle_api.credentials import config_dir, half_pair
 from kaggle_workbench.places import PLACES
 from kaggle_workbench.settings import Settings, load_settings
@@ -32,7 +32,7 @@ class Person:
         (self.project / ".project" / "spec.yaml").write_text("specVersion: v2\n")
         self.home.mkdir()
         for name in list(os.environ):
-            if name.startswith("KAGGLE_") or name == "XDG_CONFIG_HOME":
+            if name.startswith("KAGGLE_") or name in ("XDG_CONFIG_HOME", "https_proxy"):
                 patch.delenv(name)
         patch.setenv("HOME", str(self.home))
 
@@ -124,13 +124,21 @@ def test_config_dir_moves_the_pair_and_not_the_token_file(person: Person) -> Non
     assert (found.kind, found.source) == ("pair", "~/elsewhere/kaggle.json")
 
 
+def test_variables_env_counts_like_the_environment(person: Person) -> None:
+    path = person.puts("elsewhere/kaggle.json", {"username": "ann", "key": "key-1"})
+    (person.project / "variables.env").write_text(f"KAGGLE_CONFIG_DIR={path.parent}\nVERBOSE=1\nhttps_proxy=http://p\n")
+    assert person.finds().source == "~/elsewhere/kaggle.json"
+    env = kaggle_endpoint(person.settings()).env
+    assert (env["https_proxy"], env[KEY], "VERBOSE" in env) == ("http://p", "key-1", False)
+
+
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="XDG folders are Linux's")
 def test_xdg_folder_counts_when_there_is_no_dot_kaggle(person: Person) -> None:
     person.puts(".config/kaggle/kaggle.json", {"username": "ann", "key": "key-1"})
     assert person.finds().source == "~/.config/kaggle/kaggle.json"
     person.patch.setenv("XDG_CONFIG_HOME", str(person.home / "xdg"))
-    assert config_dir() == person.home / "xdg" / "kaggle"
-    assert not config_dir().exists()
+    assert config_dir(os.environ) == person.home / "xdg" / "kaggle"
+    assert not config_dir(os.environ).exists()
 
 
 def test_broken_kaggle_json_is_named_and_only_when_it_is_needed(person: Person) -> None:

@@ -402,6 +402,13 @@ def test_no_network(world: World) -> None:
     assert "SOURCE=practice" in caught.value.hint or "proxy" in caught.value.hint
 
 
+def test_practice_server_that_is_gone_is_not_blamed_on_a_proxy(tmp_path: Path) -> None:
+    endpoint = local_endpoint("http://127.0.0.1:9", "t", tmp_path)
+    client = Client(endpoint, label="the practice server", pace=FAST)
+    with client, pytest.raises(kinds.UnreachableError, match="The practice server does not answer any more"):
+        client.competition(SLUG)
+
+
 def test_cut_connection_is_tried_again(world: World) -> None:
     world.server.on("GetCompetition", 200, b"{}" + b" " * 100, cut_after=1, times=2)
     assert world.client.competition(SLUG).title == "Tiny table"
@@ -450,6 +457,15 @@ def test_server_that_hangs_at_the_decisive_step(world: World, tmp_path: Path) ->
         client.submit(SLUG, submission_file(world, tmp_path), "hangs")
     assert caught.value.maybe_done
     assert world.server.count("CreateSubmission") == 1
+
+
+def test_login_that_fails_has_submitted_nothing_for_certain(world: World, tmp_path: Path) -> None:
+    world.server.on("IntrospectToken", delay_s=8)
+    client = Client(world.client.endpoint, pace=replace(FAST, start_s=1))
+    with client, pytest.raises(kinds.TimeLimitError) as caught:
+        client.submit(SLUG, submission_file(world, tmp_path), "x")
+    assert "not certain" not in str(caught.value)
+    assert world.server.count("StartSubmissionUpload") == 0
 
 
 def test_answer_without_a_number_is_looked_up(world: World, tmp_path: Path) -> None:

@@ -29,6 +29,8 @@ from kaggle_workbench.kaggle_api.types import Competition, LeaderboardRow, Limit
 from kaggle_workbench.show import note
 
 OnProgress = Callable[[int, int | None], None]
+# The step of an error that came before the call itself.
+OPENING = "open"
 
 
 @dataclass(frozen=True)
@@ -231,14 +233,18 @@ class Client:
     def _once(
         self, call: str, slug: str, limit_s: float, moved: Callable[[], bool] | None, args: dict[str, Any]
     ) -> Any:
+        step = OPENING
         with self._lock:
             try:
                 if self._worker is None or not self._worker.alive:
                     self._worker = Worker(self.endpoint)
                 self._worker.ask("open", {}, limit_s=self.pace.start_s)
+                step = ""
                 return self._worker.ask(call, args, limit_s=limit_s, moved=moved)
             except Fault as fault:
-                raise explain(fault, self._about(slug)) from None
+                error = explain(fault, self._about(slug))
+                error.step = error.step or step
+                raise error from None
 
     def _about(self, slug: str) -> About:
         endpoint = self.endpoint

@@ -75,14 +75,19 @@ def half_pair(settings: Settings) -> str:
     return f"{has} is set, but {lacks} is not."
 
 
-def config_dir() -> Path:
+def environment(settings: Settings) -> dict[str, str]:
+    """The environment a client of Kaggle gets: this process's, over what is the user's own in variables.env."""
+    return {**settings.extra, **os.environ}
+
+
+def config_dir(env: Mapping[str, str]) -> Path:
     """The folder of kaggle.json, as the client computes it (without making it)."""
-    if os.environ.get("KAGGLE_CONFIG_DIR"):
-        return Path(os.environ["KAGGLE_CONFIG_DIR"])
+    if env.get("KAGGLE_CONFIG_DIR"):
+        return Path(env["KAGGLE_CONFIG_DIR"])
     old = _home() / ".kaggle"
     if not sys.platform.startswith("linux") or old.exists():
         return old
-    base = os.environ.get("XDG_CONFIG_HOME")
+    base = env.get("XDG_CONFIG_HOME")
     return (Path(base) if base else _home() / ".config") / "kaggle"
 
 
@@ -98,8 +103,9 @@ def _quietly(finder: Callable[[Settings], Credentials | None], settings: Setting
 
 
 def _notebook_token(settings: Settings) -> Credentials | None:
-    path = os.environ.get("KAGGLE_API_V1_TOKEN")
-    if not (path and os.environ.get("KAGGLE_KERNEL_RUN_TYPE") and os.environ.get("KAGGLE_DATA_PROXY_URL")):
+    env = environment(settings)
+    path = env.get("KAGGLE_API_V1_TOKEN")
+    if not (path and env.get("KAGGLE_KERNEL_RUN_TYPE") and env.get("KAGGLE_DATA_PROXY_URL")):
         return None
     token = _text_of(Path(path))
     return Credentials("token", "this Kaggle notebook's own token", _env={TOKEN: token}) if token else None
@@ -108,7 +114,7 @@ def _notebook_token(settings: Settings) -> Credentials | None:
 def _token(settings: Settings) -> Credentials | None:
     if not settings.kaggle_api_token:
         return None
-    value = settings.kaggle_api_token.reveal()
+    value = settings.kaggle_api_token.reveal().strip()
     source = f"{TOKEN} in {settings.origins.get(TOKEN, 'the settings')}"
     # The client takes the value for a file's name when there is such a file.
     if _is_file(value):
@@ -154,7 +160,7 @@ def _pair_parts(settings: Settings) -> dict[str, tuple[str, str]]:
         parts[name] = (secret.reveal(), settings.origins.get(name, "the settings")) if secret else ("", "")
     if all(value for value, _ in parts.values()):
         return parts
-    path = config_dir() / "kaggle.json"
+    path = config_dir(environment(settings)) / "kaggle.json"
     document = _json_of(path)
     for name, field_name in ((USERNAME, "username"), (KEY, "key")):
         value = document.get(field_name)

@@ -49,7 +49,7 @@ def kaggle_endpoint(settings: Settings, credentials: creds.Credentials | None = 
     """
     credentials = credentials or creds.find_credentials(settings)
     drop = {*_DROPPED, creds.TOKEN, creds.USERNAME, creds.KEY}
-    env = {name: value for name, value in os.environ.items() if name not in drop}
+    env = {name: value for name, value in creds.environment(settings).items() if name not in drop}
     if credentials:
         env |= credentials.env()
     return Endpoint(

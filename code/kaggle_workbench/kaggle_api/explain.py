@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC
 
 from kaggle_workbench.kaggle_api.credentials import KEYS_PAGE
+from kaggle_workbench.kaggle_api.endpoint import KAGGLE_WEB
 from kaggle_workbench.kaggle_api.errors import (
     AcceleratorError,
     ClientError,
@@ -192,10 +193,12 @@ def _gone(said: str, reason: str, about: About) -> KaggleError:
 
 
 def _refused(said: str, reason: str, about: About) -> KaggleError:
+    renew = f"make a new token at {KEYS_PAGE} and put it there"
+    if "kaggle auth login" in about.source:
+        renew = "log in again with kaggle auth login"
     return CredentialsRefusedError(
         f"{_start(about.label)} does not accept your credentials ({about.source or 'source unknown'}).{said}",
-        hint=f"They may be expired or revoked: make a new token at {KEYS_PAGE} and put it there, "
-        "or remove them from there if others are to be used.",
+        hint=f"They may be expired or revoked: {renew}, or remove them from there if others are to be used.",
         reason=reason,
     )
 
@@ -247,6 +250,13 @@ def credentials_missing(detail: str = "") -> CredentialsMissingError:
 
 
 def _network(fault: Fault, reason: str, about: About) -> KaggleError:
+    if about.web != KAGGLE_WEB:
+        return UnreachableError(
+            f"{_start(about.label)} does not answer any more: {_cause(reason)}.",
+            hint="Run the same command again; it starts anew.",
+            reason=reason,
+            maybe_done=True,
+        )
     return UnreachableError(
         f"{_start(about.label)} cannot be reached: {_cause(reason)}.",
         hint="Check the network connection, then run this again. SOURCE=practice works without a network.",
@@ -256,6 +266,9 @@ def _network(fault: Fault, reason: str, about: About) -> KaggleError:
 
 
 def _proxy(fault: Fault, reason: str, about: About) -> KaggleError:
+    if about.web != KAGGLE_WEB:
+        # A local server is reached as a proxy; the user has set none.
+        return _network(fault, reason, about)
     return UnreachableError(
         f"{_start(about.label)} cannot be reached through the proxy of your settings: {_cause(reason)}.",
         hint="Check https_proxy and http_proxy in the environment, then run this again.",

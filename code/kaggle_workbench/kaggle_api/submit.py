@@ -24,9 +24,8 @@ from kaggle_workbench.show import note
 if TYPE_CHECKING:
     from kaggle_workbench.kaggle_api.client import Client
 
-# The step at which a submission comes into being; what fails before it has spent nothing.
-DECISIVE = "CreateSubmission"
-HARMLESS = ("StartSubmissionUpload", "IntrospectToken")
+# Steps before CreateSubmission: what fails there has spent nothing.
+HARMLESS = ("StartSubmissionUpload", "IntrospectToken", "open")
 
 
 def submit(client: Client, slug: str, file: Path, message: str) -> Submission:
