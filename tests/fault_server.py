@@ -169,13 +169,13 @@ def _handler(server: FaultServer) -> type[BaseHTTPRequestHandler]:
 
         def _forward(self, body: bytes) -> tuple[int, dict[str, str], bytes]:
             where, what = urlsplit(server.upstream or ""), urlsplit(self.path)
-            connection = http.client.HTTPConnection(where.hostname or "", where.port, timeout=30)
             headers = {name: value for name, value in self.headers.items() if name.lower() not in _HOP}
             target = what.path + (f"?{what.query}" if what.query else "")
-            connection.request(self.command, target, body or None, headers)
-            answer = connection.getresponse()
-            kept = {name: value for name, value in answer.getheaders() if name.lower() not in _HOP}
-            return answer.status, kept, answer.read()
+            with contextlib.closing(http.client.HTTPConnection(where.hostname or "", where.port, timeout=30)) as arena:
+                arena.request(self.command, target, body or None, headers)
+                answer = arena.getresponse()
+                kept = {name: value for name, value in answer.getheaders() if name.lower() not in _HOP}
+                return answer.status, kept, answer.read()
 
         def _send(self, status: int, headers: dict[str, str], body: bytes, rule: Rule | None) -> None:
             self.send_response(status)

@@ -100,6 +100,7 @@ class Worker:
         self._process.kill()
         self._process.wait()
         self._close_pipes()
+        self._last_words.close()
 
     def close(self) -> None:
         """Let the process end; it is idle, so it does so at once."""
@@ -109,6 +110,7 @@ class Worker:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        self._last_words.close()
 
     def _send(self, request: dict[str, Any]) -> None:
         if self._process.stdin is None:
@@ -138,7 +140,7 @@ class Worker:
     def _read(self) -> None:
         stream = self._process.stdout
         if stream is not None:
-            with contextlib.suppress(OSError, ValueError):
+            with stream, contextlib.suppress(OSError, ValueError):
                 for line in stream:
                     self._answers.put(json.loads(line))
         self._answers.put(None)
@@ -152,7 +154,7 @@ class Worker:
         return ""
 
     def _close_pipes(self) -> None:
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None and pipe is not self._process.stdout:
-                with contextlib.suppress(OSError):
-                    pipe.close()
+        # The reading thread closes the other one when it comes to its end.
+        if self._process.stdin is not None:
+            with contextlib.suppress(OSError):
+                self._process.stdin.close()
