@@ -15,6 +15,7 @@ import pytest
 from kaggle_workbench.competition.check import check_submission
 from kaggle_workbench.competition.classes import known_classes
 from kaggle_workbench.competition.report import Report
+from kaggle_workbench.competition.sample import find_sample
 from kaggle_workbench.errors import UsageError, WorkError
 
 DIGITS = "ImageId,Label\n" + "".join(f"{number},0\n" for number in range(1, 11))
@@ -321,3 +322,16 @@ def _zip(contents: dict[str, str]) -> bytes:
         for name, content in contents.items():
             archive.writestr(name, content)
     return packed.getvalue()
+
+
+def test_the_sample_is_found_under_its_usual_names(tmp_path: Path) -> None:
+    assert find_sample(tmp_path) is None
+    deep = tmp_path / "data" / "sampleSubmission.csv"
+    deep.parent.mkdir()
+    for path in (deep, tmp_path / "gender_submission.csv", tmp_path / "sample_submission.csv"):
+        path.write_text(DIGITS)
+        assert find_sample(tmp_path) == path
+    for name in ("train.csv", "submission.csv", "test.csv"):
+        (tmp_path / "other").mkdir(exist_ok=True)
+        (tmp_path / "other" / name).write_text(DIGITS)
+    assert find_sample(tmp_path / "other") is None

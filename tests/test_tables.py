@@ -92,7 +92,7 @@ def test_quoted_line_ends_and_decimal_commas(tmp_path: Path) -> None:
 def test_columns_and_rows(tmp_path: Path) -> None:
     path = _file(tmp_path, PLAIN)
     assert read_table(path, columns=["score"], rows=1).to_dict("list") == {"score": [0.5]}
-    with pytest.raises(UsageError, match="no column 'scores'. Did you mean 'score'"):
+    with pytest.raises(UsageError, match=r"no column 'scores'. Did you mean 'score'"):
         read_table(path, columns=["scores"])
 
 

@@ -12,13 +12,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from kaggle_workbench.competition.classes import known_classes
+from kaggle_workbench.competition.connect import Source, connect, source_kind
 from kaggle_workbench.competition.csvfiles import SEPARATORS, Look, look
+from kaggle_workbench.competition.download import download
+from kaggle_workbench.competition.folders import candidates
 from kaggle_workbench.competition.ids import IdCheck
+from kaggle_workbench.competition.ledger import Ledger
 from kaggle_workbench.competition.report import Fault, Findings, Report, printable
-from kaggle_workbench.competition.sample import BrokenRowError, Row, Rows, Sample, open_rows, read_sample
+from kaggle_workbench.competition.sample import BrokenRowError, Row, Rows, Sample, find_sample, open_rows, read_sample
 from kaggle_workbench.competition.values import ValueCheck
 from kaggle_workbench.errors import UsageError
 from kaggle_workbench.files import human_bytes, sha256
+from kaggle_workbench.settings import Settings
 from kaggle_workbench.show import plural
 
 # Each competition sets its own limit, which the API does not tell; beyond these an upload is doubtful, or hopeless.
@@ -50,9 +56,7 @@ def check_submission(
         UsageError: There is no such file.
         WorkError: The sample submission itself is missing or damaged.
     """
-    if not file.is_file():
-        what = "is a folder, not a file" if file.is_dir() else "does not exist"
-        raise UsageError(f"{file} {what}.", hint="Give the path of a submission file, such as submission.csv.")
+    require_file(file)
     wanted = read_sample(sample)
     faults: list[Fault] = []
     warnings: list[Fault] = []
@@ -65,6 +69,70 @@ def check_submission(
             message = "The file is the sample submission itself, byte for byte."
             warnings = [Fault("sample itself", message, fix="Submit your own predictions."), *warnings]
     return Report(file.name, rows, wanted.rows, wanted.columns, tuple(faults), tuple(warnings))
+
+
+def check_file(
+    settings: Settings,
+    file: Path,
+    *,
+    source: Source | None = None,
+    sample: Path | None = None,
+    metric: str | None = None,
+) -> Report:
+    """Check a submission to the competition in force against its data, fetching them when they are not here.
+
+    Args:
+        settings: Settings in force.
+        file: The submission.
+        source: An open connection; without one, a connection is made only if the data must be fetched.
+        sample: Sample submission; by default the one among the data.
+        metric: The competition's metric as Kaggle names it; by default as it was last heard.
+
+    Returns:
+        All faults and warnings.
+
+    Raises:
+        UsageError: No such file, or the competition's data hold no sample submission.
+        MissingError: The data are not here and cannot be fetched.
+    """
+    require_file(file)
+    kind = source.kind if source is not None else source_kind(settings)
+    sample = sample or _sample(settings, kind, source)
+    metric = metric or Ledger(settings, kind).metric
+    return check_submission(file, sample, classes=known_classes(sample.parent, sample, metric=metric), metric=metric)
+
+
+def require_file(file: Path) -> None:
+    """Make sure that there is a file.
+
+    Raises:
+        UsageError: There is none, it is a folder, or it may not be read.
+    """
+    if not file.is_file():
+        what = "is a folder, not a file" if file.is_dir() else "does not exist"
+        raise UsageError(f"{file} {what}.", hint="Give the path of a submission file, such as submission.csv.")
+    try:
+        file.open("rb").close()
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror}.", hint="Make it readable for this user.") from None
+
+
+def _sample(settings: Settings, kind: str, source: Source | None) -> Path:
+    for folder in candidates(settings, kind):
+        if folder.is_dir() and (found := find_sample(folder)) is not None:
+            return found
+    if source is None:
+        with connect(settings) as opened:
+            folder = download(settings, opened).folder
+    else:
+        folder = download(settings, source).folder
+    found = find_sample(folder)
+    if found is None:
+        raise UsageError(
+            f"The data of {settings.competition} hold no sample submission (looked in {folder}).",
+            hint="Give one yourself: --sample FILE, a file in the form the competition's page describes.",
+        )
+    return found
 
 
 def _check_file(path: Path, max_bytes: int, faults: list[Fault], warnings: list[Fault]) -> tuple[bool, Look]:

@@ -36,7 +36,7 @@ def known_classes(folder: Path, sample: Path, *, metric: str | None = None) -> f
     if len(wanted.targets) != 1 or wanted.targets[0].kind == "number":
         return None
     target = wanted.targets[0]
-    for path in sorted(folder.rglob("train*.csv*")):
+    for path in sorted(folder.glob("train*.csv*")):
         try:
             labels = _distinct(path, target, _test_columns(folder))
         except (OSError, csv.Error, *DAMAGE):
@@ -58,7 +58,7 @@ def _plain(labels: frozenset[str], target: Column, wanted: Sample, *, certain: b
 
 def _test_columns(folder: Path) -> frozenset[str]:
     """Names in the test data's header; empty when there is none."""
-    for path in sorted(folder.rglob("test*.csv*")):
+    for path in sorted(folder.glob("test*.csv*")):
         seen = look(path)
         if not seen.problem:
             with open_text(path, seen) as text:

@@ -19,7 +19,8 @@ from typing import IO, cast
 
 HEAD_BYTES = 1 << 16
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "'|'"}
-DAMAGE = (EOFError, zlib.error, zipfile.BadZipFile, gzip.BadGzipFile)
+# NotImplementedError: a zip packed by a method that Python does not know.
+DAMAGE = (EOFError, zlib.error, zipfile.BadZipFile, gzip.BadGzipFile, NotImplementedError)
 
 _MAGIC = (
     (b"PAR1", "a Parquet file"),

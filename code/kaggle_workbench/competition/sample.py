@@ -18,6 +18,9 @@ BLOCK_ROWS = 20_000
 FIELD_BYTES = 1 << 28
 DISTINCT = 1000
 INTEGER = re.compile(r"\s*[+-]?\d+\s*", re.ASCII)
+SAMPLE_NAME = re.compile(
+    r"(sample|example|gender|baseline).*sub|sub.*(sample|example|format).*\.csv(\.gz|\.zip)?$", re.IGNORECASE
+)
 NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
 
 Row = tuple[int, list[str]]
@@ -158,6 +161,20 @@ class Sample:
     rows: int
     targets: tuple[Column, ...]
     sums_to_one: bool
+
+
+def find_sample(folder: Path) -> Path | None:
+    """The sample submission among a competition's files; None when there is none.
+
+    Kaggle's hosts call it sample_submission.csv, sampleSubmission.csv, gender_submission.csv and the like.
+    """
+    # First without the folders below, which may hold a million pictures.
+    for paths in (folder.glob("*.csv*"), folder.rglob("*.csv*")):
+        found = [path for path in paths if SAMPLE_NAME.search(path.name) and path.is_file()]
+        if found:
+            usual = "sample_submission.csv"
+            return min(found, key=lambda path: (path.name != usual, len(path.parts), len(path.name), path.name))
+    return None
 
 
 def read_sample(path: Path) -> Sample:

@@ -108,7 +108,7 @@ class _Reader:
             exact |= {name: str for name in whole if texts[name].str.match(r"0\d").any()}
         for name, kind in exact.items():
             text = self._pandas(dtype=str, usecols=[name])[name]
-            # With a point or an exponent it is a float after all; with more digits than 64 bits hold, text alone is exact.
+            # With a point or an exponent it is a float after all; beyond 64 bits text alone is exact.
             if not text.dropna().str.fullmatch(r"[+-]?\d+").all():
                 continue
             large = kind == "Int64" and table[name].abs().max() >= 2**63
