@@ -26,6 +26,10 @@ class WorkbenchError(Exception):
     def __str__(self) -> str:
         return f"{self.message}\n{self.hint}" if self.hint else self.message
 
+    def _render_traceback_(self) -> list[str]:
+        # IPython asks for this: in a notebook the person needs the sentence, not the stack below it.
+        return [f"\x1b[31m{type(self).__name__}\x1b[0m: {self.message}", *self.hint.splitlines()]
+
 
 class WorkError(WorkbenchError):
     """The work itself failed (exit code 1)."""

@@ -10,12 +10,13 @@ from typing import Any, TextIO
 
 
 def note(text: str) -> None:
-    """Say one thing to the person, on stderr, so that stdout stays a result."""
-    print(text, file=sys.stderr, flush=True)
+    """Say one thing to the person, on stderr, so that stdout stays a result; in a notebook as plain output."""
+    # JupyterLab shows stderr on red, as if something had failed.
+    print(text, file=sys.stdout if in_notebook() else sys.stderr, flush=True)
 
 
 def warn(text: str) -> None:
-    """Say what may be wrong, on stderr, marked as a warning."""
+    """Say what may be wrong, marked as a warning (see `note`)."""
     note(f"{paint('Warning:', 'yellow', sys.stderr)} {text}")
 
 
@@ -53,6 +54,12 @@ def listing(rows: Sequence[Mapping[str, Any]], format: str, columns: Sequence[st
         print(table(rows, columns))
 
 
+def in_notebook() -> bool:
+    """Whether this is the process behind a notebook."""
+    ipython = sys.modules.get("IPython")
+    return ipython is not None and hasattr(ipython.get_ipython(), "kernel")
+
+
 def progress(total: int | None, what: str, unit: str = "B") -> Any:
     """A progress bar (tqdm): enter it with `with`, then call its `update(n)`.
 
@@ -70,7 +77,7 @@ def progress(total: int | None, what: str, unit: str = "B") -> Any:
         return tqdm(total=total, desc=what, unit=unit, unit_scale=unit == "B", mininterval=10, file=_Lines(), delay=10)
     from tqdm.auto import tqdm
 
-    hidden = not sys.stderr.isatty() and "ipykernel" not in sys.modules
+    hidden = not sys.stderr.isatty() and not in_notebook()
     return tqdm(total=total, desc=what, unit=unit, unit_scale=unit == "B", leave=False, disable=hidden, file=sys.stderr)
 
 
