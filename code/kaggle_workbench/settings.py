@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from kaggle_workbench import envfiles
-from kaggle_workbench.errors import UsageError
+from kaggle_workbench.errors import UsageError, WorkbenchError
+from kaggle_workbench.hostpaths import host_folder
 from kaggle_workbench.places import Place, current_place
 
 ROOT_MARK = Path(".project") / "spec.yaml"
@@ -213,7 +214,10 @@ def _secret(name: str, text: str, origin: str) -> Secret:
 
 
 def _path(name: str, text: str, origin: str) -> Path:
-    return Path(text)
+    try:
+        return host_folder(text)
+    except WorkbenchError as error:
+        raise type(error)(f"{name} (from {origin}): {error.message}", hint=error.hint) from None
 
 
 def _slug(name: str, text: str, origin: str) -> str:
