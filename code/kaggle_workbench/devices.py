@@ -8,10 +8,13 @@ and why. The only module that touches NVML or asks a framework for its devices.
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
+import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from typing import Any, Literal
@@ -239,6 +242,7 @@ def _choose_freest(settings: Settings) -> None:
 def _on_cpu(settings: Settings, reason: str, *, prove: bool, nvml: int | None = None) -> Decision:
     proof_s = None
     if prove:
+        _framework_gpus(settings.keras_backend)
         proof_s = round(_prove(settings.keras_backend, "cpu", 1), 3)
     return Decision("cpu", cpu_cores(), (), reason, nvml, 0 if prove else None, proof_s)
 
@@ -281,6 +285,9 @@ def _is_cpu_build(backend: str) -> bool:
 
 
 def _framework_gpus(backend: str) -> int:
+    if backend not in sys.modules:
+        with _quiet():
+            importlib.import_module(backend)
     if backend == "tensorflow":
         import tensorflow
 
@@ -292,6 +299,27 @@ def _framework_gpus(backend: str) -> int:
     import torch
 
     return int(torch.cuda.device_count())
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Hold back what native code writes to stderr, and let it out only when the block fails.
+
+    TensorFlow greets at import with a page of lines that no setting silences and that look like errors.
+    """
+    sys.stderr.flush()
+    with tempfile.TemporaryFile() as held:
+        stderr = os.dup(2)
+        os.dup2(held.fileno(), 2)
+        try:
+            yield
+        except BaseException:
+            held.seek(0)
+            os.write(stderr, held.read())
+            raise
+        finally:
+            os.dup2(stderr, 2)
+            os.close(stderr)
 
 
 def _prove(backend: str, kind: Literal["gpu", "cpu"], count: int) -> float:

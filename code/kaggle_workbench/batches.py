@@ -1,0 +1,74 @@
+"""Training data in batches whose order is a function of seed and epoch, and of nothing else.
+
+Reached through `training`, since a Keras class needs Keras at import.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+
+from kaggle_workbench.errors import UsageError
+
+Augment = Callable[[Any, np.random.Generator], Any]
+
+
+class Batches(keras.utils.PyDataset):  # type: ignore[misc]
+    """Batches for `model.fit`, shuffled anew in each epoch.
+
+    The order inside Keras' own shuffling cannot be told or restored. Here epoch `e` of seed `s` has one order on
+    every machine, so that a run can be repeated, or taken up in the middle.
+
+    Args:
+        inputs: What the network sees, (rows, ...).
+        targets: What it should answer, (rows, ...).
+        batch_size: Rows in a batch; the last one may have fewer.
+        seed: Start of all randomness.
+        augment: Called with a batch of inputs (a copy) and a NumPy random generator that depends only on seed,
+            epoch and batch; returns the inputs to train on.
+
+    Raises:
+        UsageError: No rows, or not as many targets as inputs.
+    """
+
+    def __init__(
+        self, inputs: Any, targets: Any, batch_size: int = 64, *, seed: int = 0, augment: Augment | None = None
+    ) -> None:
+        super().__init__()
+        if len(inputs) != len(targets) or not len(inputs):
+            raise UsageError(
+                f"There are {len(inputs):,} inputs and {len(targets):,} targets.",
+                hint="Batches need the same number of both, and at least one.",
+            )
+        self.inputs, self.targets = inputs, targets
+        self.batch_size, self.seed, self.augment = batch_size, seed, augment
+        self._next_epoch = 0
+        self.start_epoch(0)
+
+    def __len__(self) -> int:
+        return -(-len(self.inputs) // self.batch_size)
+
+    def __getitem__(self, index: int) -> tuple[Any, Any]:
+        epoch, order = self._now
+        rows = order[index * self.batch_size : (index + 1) * self.batch_size]
+        inputs = self.inputs[rows]
+        if self.augment is not None:
+            inputs = self.augment(inputs, np.random.default_rng([self.seed, epoch, index, 1]))
+        return inputs, self.targets[rows]
+
+    def on_epoch_begin(self) -> None:
+        """Called by Keras: take the next epoch's order."""
+        self._shuffle(self._next_epoch)
+        self._next_epoch += 1
+
+    def start_epoch(self, epoch: int) -> None:
+        """Make `epoch` (from 0) the next one; told by the run's callback, which knows it also after a resume."""
+        self._next_epoch = epoch
+        self._shuffle(epoch)
+
+    def _shuffle(self, epoch: int) -> None:
+        # Set in one piece: Keras reads batches ahead in another thread.
+        self._now = epoch, np.random.default_rng([self.seed, epoch]).permutation(len(self.inputs))

@@ -1,0 +1,139 @@
+"""Keras callbacks of a run: each epoch into the record, and progress where a person looks.
+
+Reached through `training`, since a Keras class needs Keras at import.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+
+from kaggle_workbench.batches import Batches
+from kaggle_workbench.errors import WorkError
+from kaggle_workbench.records import Run
+from kaggle_workbench.show import in_notebook
+
+REFRESH_S = 0.5
+BAR_CELLS = 24
+# A long training's table must not push the rest of the notebook away.
+SHOWN_EPOCHS = 30
+
+
+class Recorder(keras.callbacks.Callback):  # type: ignore[misc]
+    """Writes each epoch into the run's record, and stops a training whose loss is no number.
+
+    Args:
+        run: The run.
+        batches: Its training data; told which epoch begins, so that their order is that epoch's.
+    """
+
+    def __init__(self, run: Run, batches: Batches | None = None) -> None:
+        super().__init__()
+        self.run, self.batches = run, batches
+        self.history: list[dict[str, Any]] = []
+
+    def on_epoch_begin(self, epoch: int, logs: Mapping[str, float] | None = None) -> None:
+        """Called by Keras."""
+        self.started = time.perf_counter()
+        if self.batches is not None:
+            self.batches.start_epoch(epoch)
+
+    def on_epoch_end(self, epoch: int, logs: Mapping[str, float] | None = None) -> None:
+        """Called by Keras.
+
+        Raises:
+            WorkError: The loss is no number any more.
+        """
+        seconds = time.perf_counter() - self.started
+        numbers = {name: float(value) for name, value in (logs or {}).items()}
+        self.history.append({"epoch": epoch + 1, "seconds": round(seconds, 3), **numbers})
+        self.run.update(history=self.history)
+        if not math.isfinite(numbers.get("loss", 0.0)):
+            raise WorkError(
+                f"The training broke down in epoch {epoch + 1}: its loss is no number any more.",
+                hint="Lower the learning rate, and look for missing values in the data.",
+            )
+
+
+class Progress(keras.callbacks.Callback):  # type: ignore[misc]
+    """A line per epoch; while a person looks on, also how far the epoch is.
+
+    In a notebook one output is rewritten in place; executed by `kwb run` or in a script, lines are printed.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.live = in_notebook() and not os.environ.get("KWB_EXECUTED")
+        self.lines: list[str] = []
+        self.handle: Any = None
+
+    def on_train_begin(self, logs: Mapping[str, float] | None = None) -> None:
+        """Called by Keras."""
+        self.epochs, self.steps = int(self.params["epochs"]), int(self.params["steps"] or 0)
+        self.done = 0
+
+    def on_epoch_begin(self, epoch: int, logs: Mapping[str, float] | None = None) -> None:
+        """Called by Keras."""
+        self.epoch = epoch
+        self.started = self.shown = time.perf_counter()
+
+    def on_train_batch_begin(self, batch: int, logs: Mapping[str, float] | None = None) -> None:
+        """Called by Keras. Not at the batch's end: asking for its numbers would make a GPU wait each time."""
+        now = time.perf_counter()
+        if self.live and now - self.shown > REFRESH_S:
+            self.shown = now
+            self._show(self._bar(batch, now - self.started))
+
+    def on_epoch_end(self, epoch: int, logs: Mapping[str, float] | None = None) -> None:
+        """Called by Keras."""
+        seconds = time.perf_counter() - self.started
+        names = [name for name in logs or {} if name != "learning_rate"]
+        if not self.lines:
+            self._say("  epoch" + "".join(f"  {_title(name):>12}" for name in names) + "      time")
+        values = "".join(f"  {logs[name]:12.4f}" for name in names) if logs else ""
+        self._say(f"{epoch + 1:3d}/{self.epochs:<3d}{values}  {seconds:6.1f} s")
+        self.done += 1
+
+    def _say(self, line: str) -> None:
+        self.lines.append(line)
+        if self.live:
+            self._show()
+        else:
+            print(line, flush=True)
+
+    def _bar(self, batch: int, seconds: float) -> str:
+        if not self.steps or not batch:
+            return f"{self.epoch + 1:3d}/{self.epochs:<3d}  step {batch}"
+        filled = round(BAR_CELLS * batch / self.steps)
+        left_s = seconds / batch * (self.steps - batch + self.steps * (self.epochs - self.epoch - 1))
+        bar = "■" * filled + "□" * (BAR_CELLS - filled)
+        return (
+            f"{self.epoch + 1:3d}/{self.epochs:<3d}  {bar}  step {batch} of {self.steps}, {_span(left_s)} left in all"
+        )
+
+    def _show(self, bar: str = "") -> None:
+        from IPython.display import display, update_display
+
+        head, epochs = self.lines[:1], self.lines[1:]
+        if len(epochs) > SHOWN_EPOCHS:
+            epochs = [f"  ... {len(epochs) - SHOWN_EPOCHS} epochs before", *epochs[-SHOWN_EPOCHS:]]
+        content = {"text/plain": "\n".join([*head, *epochs, *([bar] if bar else [])])}
+        if self.handle is None:
+            self.handle = display(content, raw=True, display_id=True)
+        else:
+            update_display(content, raw=True, display_id=self.handle.display_id)
+
+
+def _title(name: str) -> str:
+    return f"dev {name[4:]}" if name.startswith("val_") else name
+
+
+def _span(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
