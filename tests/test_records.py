@@ -1,0 +1,237 @@
+"""Run records: whole, masked, honest about runs that died, quick to list, safe with several writers."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kaggle_workbench import cli, provenance, records
+from kaggle_workbench.errors import UsageError, WorkError
+from kaggle_workbench.records import Run, list_runs
+from kaggle_workbench.settings import load_settings
+
+CODE = Path(__file__).resolve().parent.parent / "code"
+
+
+def make(output: Path, stage: str = "train", **options: Any) -> Run:
+    return Run.create(output, stage=stage, competition="digits", source="practice", **options)
+
+
+def trained(output: Path, **fields: Any) -> Run:
+    run = make(output)
+    with run.step("train"):
+        run.update(**fields)
+    return run
+
+
+def child(code: str, *words: str) -> subprocess.Popen[str]:
+    environment = {**os.environ, "PYTHONPATH": str(CODE)}
+    return subprocess.Popen([sys.executable, "-c", code, *words], env=environment, text=True, stdout=subprocess.PIPE)
+
+
+def test_a_new_run_is_named_by_time_and_stage_and_the_next_one_differs(tmp_path: Path) -> None:
+    runs = [make(tmp_path) for _ in range(3)]
+    assert len({run.id for run in runs}) == 3
+    assert all("-train" in run.id for run in runs)
+    assert json.loads((runs[0].folder / "record.json").read_text())["schema"] == records.SCHEMA
+
+
+def test_a_step_leaves_times_memory_versions_and_no_heartbeat(tmp_path: Path) -> None:
+    run = make(tmp_path)
+    with run.step("train", place="local", parameters={"SEED": 3}) as step:
+        assert (run.folder / ".heartbeat").exists()
+        step.update(device={"kind": "cpu"})
+    record = run.read()
+    (entry,) = record["steps"]
+    assert (record["status"], entry["status"], entry["error"]) == ("done", "done", None)
+    assert entry["wall_s"] >= 0
+    assert entry["cpu_s"] >= 0
+    assert entry["peak_memory_bytes"] > 10_000_000
+    assert {"python", "keras", "numpy"} <= entry["versions"].keys()
+    assert (entry["place"], entry["parameters"], entry["device"]) == ("local", {"SEED": 3}, {"kind": "cpu"})
+    assert not (run.folder / ".heartbeat").exists()
+
+
+def test_a_step_that_raises_leaves_the_error(tmp_path: Path) -> None:
+    run = make(tmp_path)
+    with pytest.raises(UsageError), run.step("train"):
+        raise UsageError("No such thing.", hint="Take another.")
+    record = run.read()
+    assert record["status"] == "failed"
+    assert record["steps"][0]["error"] == {
+        "kind": "UsageError",
+        "message": "No such thing.",
+        "hint": "Take another.",
+        "exit_code": 2,
+    }
+
+
+def test_a_killed_process_leaves_running_and_is_listed_as_died(tmp_path: Path) -> None:
+    code = (
+        "import sys, time; from pathlib import Path; from kaggle_workbench.records import Run\n"
+        "run = Run.create(Path(sys.argv[1]), stage='train', competition='digits', source='practice')\n"
+        "run.start('train'); print('ready', flush=True); time.sleep(60)"
+    )
+    process = child(code, str(tmp_path))
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    assert [run["status"] for run in list_runs(tmp_path)] == ["running"]
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    (record,) = list_runs(tmp_path)
+    assert record["status"] == "died"
+    assert json.loads((tmp_path / "runs" / record["id"] / "record.json").read_text())["status"] == "running"
+
+
+def test_another_machines_run_is_judged_by_its_heartbeat(tmp_path: Path) -> None:
+    run = make(tmp_path)
+    step = run.start("train")
+    step.update(process={**provenance.this_process(), "host": "elsewhere"})
+    assert list_runs(tmp_path)[0]["status"] == "running"
+    (run.folder / ".heartbeat").write_text("2026-01-01T00:00:00.000Z")
+    assert list_runs(tmp_path)[0]["status"] == "died"
+    step.end()
+    assert list_runs(tmp_path)[0]["status"] == "done"
+
+
+def test_a_process_number_used_again_is_not_the_old_process() -> None:
+    process = provenance.this_process()
+    assert provenance.is_gone(process) is False
+    assert provenance.is_gone({**process, "started": 1}) is True
+
+
+def test_settle_marks_what_a_dead_kernel_left(tmp_path: Path) -> None:
+    run = make(tmp_path)
+    step = run.start("train")
+    run.settle(WorkError("The kernel died."))
+    record = run.read()
+    assert (record["status"], record["steps"][0]["error"]["message"]) == ("failed", "The kernel died.")
+    step.ended = True
+
+
+def test_no_secret_and_no_absolute_path_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / ".project").mkdir()
+    (tmp_path / ".project" / "spec.yaml").write_text("specVersion: v2\n")
+    token = "KGAT_0123456789abcdef"
+    monkeypatch.setenv("KAGGLE_API_TOKEN", token)
+    monkeypatch.setenv("MONGODB_URI", "mongodb://user:hidden-password@host")
+    settings = load_settings(start=tmp_path)
+    run = make(settings.output_dir, hide=records.hidden(settings))
+    run.update(submission={"message": f"with {token}"})
+    with pytest.raises(WorkError), run.step("train", parameters=records.parameters(settings, {"RATE": 0.1})):
+        raise WorkError(f"{settings.input_dir}/train.csv: {token} and mongodb://user:hidden-password@host refused")
+    text = (run.folder / "record.json").read_text()
+    assert token not in text
+    assert "hidden-password" not in text
+    assert str(tmp_path) not in text
+    assert str(Path.home()) not in text
+    assert run.read()["steps"][0]["parameters"]["RATE"] == 0.1
+    assert not {"KAGGLE_API_TOKEN", "INPUT_DIR", "OUTPUT_DIR"} & run.read()["steps"][0]["parameters"].keys()
+
+
+def test_numbers_that_are_none_are_null(tmp_path: Path) -> None:
+    import numpy as np
+
+    run = make(tmp_path)
+    run.update(history=[{"loss": float("nan"), "accuracy": np.float32(0.5), "n": np.int64(3)}])
+    assert json.loads((run.folder / "record.json").read_text())["history"] == [{"loss": None, "accuracy": 0.5, "n": 3}]
+
+
+def test_newest_trained_run_of_one_competition_and_source(tmp_path: Path) -> None:
+    older, newer = trained(tmp_path), trained(tmp_path)
+    make(tmp_path, "data")
+    failed = make(tmp_path)
+    failed.start("train").end(WorkError("no"))
+    found = Run.newest(tmp_path, competition="digits", source="practice", trained=True)
+    assert found is not None
+    assert found.id == newer.id != older.id
+    with older.step("train"):
+        pass
+    found = Run.newest(tmp_path, competition="digits", source="practice", trained=True)
+    assert found is not None
+    assert found.id == older.id
+    assert Run.newest(tmp_path, competition="digits", source="kaggle", trained=True) is None
+    assert Run.newest(tmp_path / "none") is None
+
+
+def test_open_takes_a_beginning_and_names_what_is_wrong(tmp_path: Path) -> None:
+    for name in ("wide-net", "wider-net", "deep"):
+        make(tmp_path, run_id=name)
+    assert Run.open(tmp_path, "de").id == "deep"
+    with pytest.raises(UsageError, match="could be 2 runs"):
+        Run.open(tmp_path, "wide")
+    with pytest.raises(UsageError, match="no run 'x'"):
+        Run.open(tmp_path, "x")
+    with pytest.raises(UsageError, match="exists already"):
+        make(tmp_path, run_id="deep")
+
+
+def test_a_damaged_record_is_named_and_hides_no_other(tmp_path: Path) -> None:
+    good, bad = make(tmp_path), make(tmp_path)
+    (bad.folder / "record.json").write_text('{"id": ')
+    assert {run["id"]: run["status"] for run in list_runs(tmp_path)} == {good.id: "running", bad.id: "damaged"}
+    with pytest.raises(WorkError, match="cannot be read"):
+        bad.read()
+
+
+def test_writers_in_several_processes_lose_nothing(tmp_path: Path) -> None:
+    run = make(tmp_path)
+    code = (
+        "import sys; from pathlib import Path; from kaggle_workbench.records import Run\n"
+        "run = Run(Path(sys.argv[1]))\n"
+        "for n in range(20): run.change(lambda record: record['data'].update({f'{sys.argv[2]}{n}': n}))"
+    )
+    writers = [child(code, str(run.folder), name) for name in "ab"]
+    for writer in writers:
+        writer.communicate(timeout=60)
+    record = run.read()
+    assert len(record["data"]) == 40
+    assert record["revision"] == 40
+
+
+def test_two_hundred_runs_are_listed_in_half_a_second(tmp_path: Path) -> None:
+    entry = {"epoch": 1, "seconds": 7.1, "loss": 0.1, "accuracy": 0.97, "val_loss": 0.1, "val_accuracy": 0.98}
+    run = trained(tmp_path, history=[entry] * 20, cv={"metric": "accuracy", "score": 0.98, "method": "", "rows": 9})
+    text = (run.folder / "record.json").read_text()
+    for number in range(199):
+        folder = tmp_path / "runs" / f"run-{number}"
+        folder.mkdir()
+        (folder / "record.json").write_text(text.replace(run.id, folder.name))
+    started = time.perf_counter()
+    assert len(list_runs(tmp_path)) == 200
+    assert time.perf_counter() - started < 0.5
+
+
+def test_kwb_runs_lists_and_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / ".project").mkdir()
+    (tmp_path / ".project" / "spec.yaml").write_text("specVersion: v2\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OUTPUT_DIR", str(tmp_path / "out"))
+    monkeypatch.setattr(cli, "GROUPS", ("runs",))
+    assert cli.main(["runs"]) == 0
+    assert capsys.readouterr().out == "(none)\n"
+    history = [{"epoch": 1, "seconds": 2.0, "loss": 0.5, "val_loss": None}]
+    cv = {"metric": "accuracy", "score": 0.9875, "method": "hold-out", "rows": 1200}
+    lb = {"public": 0.98, "private": 0.97, "rank": 2, "entries": 4}
+    sent = {"ref": 7, "file": "submission.csv", "sha256": "0", "message": "first", "sent": "2026-12-01T10:00:00"}
+    run = trained(tmp_path / "out", history=history, cv=cv, lb=lb, submission=sent)
+    assert cli.main(["runs", "--format", "json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert (row["run"], row["CV"], row["public"], row["rank"], row["stages"]) == (run.id, 0.9875, 0.98, 2, "train")
+    assert cli.main(["runs", "show", run.id, "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["cv"] == cv
+    assert cli.main(["runs", "show", run.id[:12]]) == 0
+    shown = capsys.readouterr().out
+    assert "rank 2 of 4" in shown
+    assert "hold-out" in shown
+    assert cli.main(["runs", "show", "nothing"]) == 2
