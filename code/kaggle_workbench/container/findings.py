@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from kaggle_workbench.show import plural
+from kaggle_workbench.show import paint, plural
+
+_COLOURS = {"error": "red", "warning": "yellow", "note": "dim"}
 
 
 class Mark(NamedTuple):
@@ -74,6 +78,16 @@ class Report:
     def warnings(self) -> tuple[Finding, ...]:
         """Findings that may hurt."""
         return tuple(finding for finding in self.findings if finding.severity == "warning")
+
+    def show(self, *, format: str) -> None:
+        """Print the findings to stdout, as text for people or as JSON."""
+        if format == "json":
+            print(json.dumps([finding.to_dict() for finding in self.findings], indent=2))
+            return
+        for finding in self.findings:
+            severity = paint(finding.severity, _COLOURS[finding.severity], sys.stdout)
+            print(f"{finding.file}:{finding.mark.line}:{finding.mark.column}: {severity} [{finding.rule}]")
+            print(f"    {finding.message}\n    {finding.fix}")
 
     def summary(self) -> str:
         """`2 errors, 1 warning`."""

@@ -111,8 +111,16 @@ def read_document(data: bytes, file: str) -> Document:
         _comments(document, root)
         document.marks[""] = Mark()
         document.readable = True
-        document.spec = _mapping(document, root, Spec, "")
+        if _version(root) == "v1":
+            # Other keys and other types; nothing of it is used.
+            document.spec = Spec(spec_version="v1")
+        else:
+            document.spec = _mapping(document, root, Spec, "")
     return document
+
+
+def _version(root: MappingNode) -> str:
+    return next((str(value.value) for key, value in root.value if key.value == "specVersion"), "")
 
 
 def _compose(document: Document) -> MappingNode | None:
@@ -238,7 +246,7 @@ def _value(document: Document, node: Node, hint: Any, path: str) -> Any:
             document.marks[f"{path}[{index}]"] = _mark(element)
             values.append(_value(document, element, item, f"{path}[{index}]"))
         return tuple(value if value is not None else item() for value in values)
-    if is_dataclass(hint):
+    if isinstance(hint, type) and is_dataclass(hint):
         if not isinstance(node, MappingNode):
             return _wrong(document, path, "a mapping of keys to values", node)
         return _mapping(document, node, hint, path)
