@@ -2,34 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 from kaggle_workbench.container.spec_model import MOUNT_TYPES, Mount
 from kaggle_workbench.container.spec_read import Document
 
 # Places of the container's own; a mount over one of them breaks it. The socket folder of the host is
 # mounted beside them, on /var/host-run/.
-_SYSTEM = frozenset(
-    [
-        "/",
-        "/bin",
-        "/boot",
-        "/dev",
-        "/entrypoint.sh",
-        "/etc",
-        "/lib",
-        "/lib32",
-        "/lib64",
-        "/libx32",
-        "/opt/project/build",
-        "/proc",
-        "/root",
-        "/run",
-        "/sbin",
-        "/sys",
-        "/usr",
-        "/var/run",
-    ]
+_SYSTEM = (
+    *("/", "/bin", "/boot", "/dev", "/entrypoint.sh", "/etc", "/lib", "/lib32", "/lib64", "/libx32"),
+    *("/opt/project/build", "/proc", "/root", "/run", "/sbin", "/sys", "/usr", "/var/run"),
 )
 _SYSTEM_BELOW = ("/run/", "/proc/", "/sys/", "/dev/", "/etc/", "/usr/bin/", "/usr/lib/")
 
@@ -52,12 +32,11 @@ def check_mounts(document: Document) -> None:
             "This is one more mount of type project; there must be exactly one.",
             "Delete it.",
         )
-    targets = Counter(mount.target.rstrip("/") for mount in mounts)
     seen: set[str] = set()
     for index, mount in enumerate(mounts):
         _mount(document, index, mount)
         bare = mount.target.rstrip("/")
-        if bare and targets[bare] > 1 and bare in seen:
+        if bare in seen:
             document.error(
                 "mount-twice",
                 f"execution.mounts[{index}].target",

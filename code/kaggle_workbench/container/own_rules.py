@@ -25,7 +25,7 @@ EXAMPLE = f"{SECRETS_FILE}.example"
 _EXTRAS = ("launcher", "arena", "kaggle", "local")
 _NOT_IN_CONTAINER = ("kaggle-workbench", "tensorflow-cpu")
 _HOST_FOLDERS = ("/project/data/input", "/project/data/output")
-_APP_PACKAGES = {"jupyterlab": ("jupyterlab",), "tensorboard": ("tensorboard", "tensorflow")}
+_APP_PACKAGES = ("jupyterlab", "tensorboard")
 _COMMANDS = {"curl": "curl", "pkill": "procps", "pgrep": "procps", "ps": "procps", "git": "git", "wget": "wget"}
 _IGNORED = (SECRETS_FILE, ".project/*", "data/input/*", "data/output/*")
 _KEPT = (
@@ -171,9 +171,8 @@ def _requirements(document: Document, root: Path) -> Iterator[Finding]:
     file = root / "requirements.txt"
     listed = {requirement.name for requirement in parse(file.read_text(encoding="utf-8"))} if file.is_file() else set()
     for app in document.spec.apps:
-        packages = _APP_PACKAGES.get(app.type, ())
-        if packages and not listed & set(packages):
-            yield _unlisted(packages[0], f"the app {app.name} needs it")
+        if app.type in _APP_PACKAGES and app.type not in listed:
+            yield _unlisted(app.type, f"the app {app.name} needs it")
     for package in sorted(_package_needs(root) - listed):
         yield _unlisted(package, "the helper package needs it (pyproject.toml)")
 
