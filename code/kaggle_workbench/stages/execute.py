@@ -119,6 +119,8 @@ def _execute(notebook: Path, folder: Path, given: Mapping[str, Any], settings: S
                 kernel_name="python3",
                 progress_bar=False,
                 stdout_file=_Indented(),
+                # Else each kernel warns of its unencrypted connection to itself, which frightens and helps nobody.
+                extra_arguments=["--log-level=ERROR"],
             )
     except PapermillExecutionError as error:
         raise _told(error.ename, error.evalue, notebook, executed) from error
