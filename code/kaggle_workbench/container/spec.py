@@ -13,6 +13,7 @@ from kaggle_workbench.container.spec_read import Document, read_document
 from kaggle_workbench.container.spec_rules import check_spec
 from kaggle_workbench.errors import UsageError
 from kaggle_workbench.settings import ROOT_MARK
+from kaggle_workbench.show import plural
 
 
 def read_spec(path: Path) -> Spec:
@@ -29,7 +30,7 @@ def read_spec(path: Path) -> Spec:
     errors = Report.of(document.findings).errors
     if errors:
         raise UsageError(
-            f"{path} has {len(errors)} error(s); the first: {errors[0]}",
+            f"{path} has {plural(len(errors), 'error')}; the first: {errors[0]}",
             hint="`kwb spec check` lists them all.",
         )
     if document.spec.spec_version != "v2":

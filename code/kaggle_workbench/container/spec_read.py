@@ -129,6 +129,9 @@ def _compose(document: Document) -> MappingNode | None:
     except MarkedYAMLError as error:
         document.findings.append(_syntax(document, error))
         return None
+    except RecursionError:
+        document.error("yaml-syntax", Mark(), "The file is nested too deeply for a spec.", "Is it the right file?")
+        return None
     except (YAMLError, ValueError) as error:
         document.error("yaml-syntax", Mark(), f"This is not YAML: {error}.", "Correct it.")
         return None
@@ -210,6 +213,9 @@ def _mapping(document: Document, node: Node, model: Callable[..., Model], path: 
     held: dict[str, Any] = {}
     seen: dict[str, Mark] = {}
     for key_node, value in node.value:
+        if not isinstance(key_node, ScalarNode):
+            document.error("yaml-syntax", _mark(key_node), "A key here is not text.", "Write keys as plain words.")
+            continue
         name = str(key_node.value)
         place, inner = _mark(key_node), f"{path}.{name}" if path else name
         if name in seen:
