@@ -142,10 +142,10 @@ def confusion(truth: Any, predicted: Any, *, title: str = "Confusion matrix: row
     axes = figure.subplots()
     # Errors alone are coloured: beside the many right ones on the diagonal they would not be seen.
     axes.imshow(np.where(np.eye(size), 0.5, np.nan), cmap="Greys", vmin=0, vmax=6)
-    axes.imshow(np.where(wrong > 0, wrong, np.nan), cmap=_errors(), vmin=0, vmax=max(1, wrong.max()))
+    axes.imshow(np.where(wrong > 0, wrong, np.nan), cmap=_errors(), vmin=0, vmax=max(4, wrong.max()))
     if size <= MOST_CLASSES:
         for row, column in np.argwhere(counts > 0):
-            right, dark = row == column, wrong[row, column] > 0.6 * max(1, wrong.max())
+            right, dark = row == column, wrong[row, column] > 0.6 * max(4, wrong.max())
             colour = "#6b7580" if right else "white" if dark else DARK
             axes.text(column, row, f"{counts[row, column]:,}", ha="center", va="center", fontsize=10, color=colour)
     ticks = range(size) if size <= MOST_CLASSES else range(0, size, -(-size // MOST_CLASSES))
