@@ -68,6 +68,14 @@ def find_endpoint() -> Endpoint:
     raise troubles[0] if troubles else _no_engine()
 
 
+def user_name() -> str:
+    """The caller's name, or his id where he has none."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())
+
+
 def _from_environment() -> Endpoint | None:
     host = os.environ.get("DOCKER_HOST", "")
     if not host:
@@ -150,7 +158,7 @@ def _trouble(endpoint: Endpoint) -> MissingError | None:
             probe.settimeout(ANSWER_SECONDS)
             probe.connect(str(path))
     except PermissionError:
-        user = getpass.getuser()
+        user = user_name()
         return MissingError(
             f"The user {user} may not use the container engine: {path} ({endpoint.source}) refuses access.",
             hint=f"Run: sudo usermod -aG docker {user}   then log out and in again. (Members of that group can become "

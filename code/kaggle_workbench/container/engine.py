@@ -334,16 +334,16 @@ class Engine:
                 f"The container engine did not answer in time ({doing}).",
                 hint="See whether `docker ps` answers; restart the engine if not.",
             ) from None
+        except DockerException as error:  # before requests' errors: the engine's answers are both
+            text = str(getattr(error, "explanation", "") or error).strip()
+            for value in secrets:
+                text = text.replace(value, "***") if len(value) > 3 else text
+            raise (pull_error(image, text) if image else engine_error(doing, text)) from error
         except (RequestException, OSError) as error:
             raise MissingError(
                 f"The connection to the container engine broke ({doing}): {last_words(error)}.",
                 hint="See whether the engine still runs (`docker ps`), then run the same command again.",
             ) from error
-        except DockerException as error:
-            text = str(getattr(error, "explanation", "") or error).strip()
-            for value in secrets:
-                text = text.replace(value, "***") if len(value) > 3 else text
-            raise (pull_error(image, text) if image else engine_error(doing, text)) from error
 
 
 class TerminalLink:

@@ -95,6 +95,13 @@ def make_folder(path: Path, owner: Owner) -> None:
                 os.chown(folder, owner.uid, owner.gid)
 
 
+def give(path: Path, like: Path) -> None:
+    """When root wrote a file into somebody's folder, make it that folder's owner's."""
+    if os.geteuid() == 0:
+        status = like.stat()
+        os.chown(path, status.st_uid, status.st_gid)
+
+
 def can_write(folder: Path, owner: Owner) -> bool:
     """Whether `owner` can write into a folder that is bound into a container (its parents do not count there)."""
     if _is_read_only_disk(folder):

@@ -26,6 +26,7 @@ from kaggle_workbench.files import human_bytes
 from kaggle_workbench.show import note, progress, warn
 
 BASE_LABEL = "kwb.base-id"
+CONTENT_LABEL = "kwb.content"
 SHOWN_LINES = 20
 # Room to have before a fetch or a build; with less than half of it, it is refused. Users report about 50 GB for
 # Kaggle's GPU image with the download beside it.
@@ -141,7 +142,7 @@ def require_base(engine: Engine, base: str) -> dict[str, Any]:
     return found
 
 
-def build(engine: Engine, recipe: Recipe, labels: dict[str, str]) -> None:
+def build(engine: Engine, recipe: Recipe) -> None:
     """Build the image of a recipe, showing progress; its base must be here.
 
     Raises:
@@ -151,7 +152,7 @@ def build(engine: Engine, recipe: Recipe, labels: dict[str, str]) -> None:
     base = require_base(engine, recipe.base)
     _require_room(engine, _BUILD_BYTES, "building the project's image")
     note(f"Building the image {recipe.tag} on {recipe.base} ...")
-    labels = {**labels, BASE_LABEL: base["Id"]}
+    labels = {CONTENT_LABEL: recipe.content_id, BASE_LABEL: base["Id"]}
     steps = sum(1 for line in recipe.containerfile.splitlines() if re.match(r"[A-Z]", line))
     with progress(steps, "building", unit="step") as bar:
         _follow(engine.build(recipe.context(), tag=recipe.tag, labels=labels), bar)

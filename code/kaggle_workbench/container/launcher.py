@@ -133,14 +133,17 @@ def _ensure_image(engine: Engine, plan: Plan) -> None:
     reference = plan.recipe.base
     lock_path = _lock_path(plan)
     known = lock.read_lock(lock_path)
-    if images.is_current(engine, plan.recipe):
+    if not images.is_current(engine, plan.recipe):
+        base = images.require_base(engine, reference)
+        lock.require_same(known, reference, base)
+        images.build(engine, plan.recipe)
+    elif engine.image(reference) is None or (known and known.is_seen and known.names(reference)):
         return
-    base = images.require_base(engine, reference)
-    lock.require_same(known, reference, base)
-    images.build(engine, plan.recipe, {"kwb.root": str(plan.root), "kwb.content": plan.recipe.content_id})
     seen = lock.with_old_knowledge(known, lock.look_inside(engine, reference))
     if seen != known:
         lock.write_lock(lock_path, seen)
+        if not plan.machine.base:
+            folders.give(lock_path, plan.root)
         note(f"What is inside {reference} is written to {lock_path} (see: kwb image show).")
 
 

@@ -105,6 +105,10 @@ class ImageLock:
         """Whether some machine has looked into it."""
         return self.python is not None
 
+    def names(self, reference: str) -> bool:
+        """Whether this lock is about that image."""
+        return (self.image, self.tag) == split_reference(reference)
+
     def rows(self) -> list[dict[str, str]]:
         """The lock as rows for people."""
         return [{"field": name, "value": value or UNKNOWN} for name, value in self._shown().items()]
@@ -178,7 +182,7 @@ def require_same(lock: ImageLock | None, reference: str, image: dict[str, Any]) 
         WorkError: Its digest differs from the lock's.
     """
     digest = _digest(image, reference)
-    if lock is None or not lock.digest or not digest or (lock.image, lock.tag) != split_reference(reference):
+    if lock is None or not lock.digest or not digest or not lock.names(reference):
         return
     if digest != lock.digest:
         raise WorkError(

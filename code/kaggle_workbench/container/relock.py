@@ -7,6 +7,7 @@ from pathlib import Path
 
 from kaggle_workbench.container import lock
 from kaggle_workbench.container.engine import connect
+from kaggle_workbench.container.folders import give
 from kaggle_workbench.container.spec import read_spec
 from kaggle_workbench.container.spec_write import write_spec
 from kaggle_workbench.container.state import State
@@ -68,7 +69,9 @@ def relock(tag: str | None = None, *, dry_run: bool = False, start: Path | None 
     if not dry_run:
         if tag is not None:
             write_spec(root / ROOT_MARK, spec)
+            give(root / ROOT_MARK, root)
         lock.write_lock(root / lock.LOCK_FILE, now)
+        give(root / lock.LOCK_FILE, root)
     return before.changes(now)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kaggle_workbench.container import shell as terminal
+from kaggle_workbench.container.endpoints import user_name
 from kaggle_workbench.container.engine import Engine, connect
 from kaggle_workbench.container.jupyter import LabServer, answers, lab_app, log_path, prefix_of
 from kaggle_workbench.container.spec import read_spec
@@ -94,11 +95,9 @@ def remote_hint(port: int) -> str:
     parts = os.environ.get("SSH_CONNECTION", "").split()
     if len(parts) != 4:
         return ""
-    import getpass
-
     _, _, server, ssh_port = parts
     option = "" if ssh_port == "22" else f"-p {ssh_port} "
-    return f"ssh -N -L {port}:127.0.0.1:{port} {option}{getpass.getuser()}@{server}"
+    return f"ssh -N -L {port}:127.0.0.1:{port} {option}{user_name()}@{server}"
 
 
 def down(*, start: Path | None = None) -> bool:
