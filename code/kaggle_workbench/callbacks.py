@@ -13,10 +13,10 @@ from typing import Any
 
 import keras
 
+from kaggle_workbench import show
 from kaggle_workbench.batches import Batches
 from kaggle_workbench.errors import WorkError
 from kaggle_workbench.records import Run
-from kaggle_workbench.show import in_notebook
 
 REFRESH_S = 0.5
 BAR_CELLS = 24
@@ -68,9 +68,9 @@ class Progress(keras.callbacks.Callback):  # type: ignore[misc]
 
     def __init__(self) -> None:
         super().__init__()
-        self.live = in_notebook() and not os.environ.get("KWB_EXECUTED")
+        self.live = show.in_notebook() and not os.environ.get("KWB_EXECUTED")
         self.lines: list[str] = []
-        self.handle: Any = None
+        self.is_shown = False
 
     def on_train_begin(self, logs: Mapping[str, float] | None = None) -> None:
         """Called by Keras."""
@@ -117,16 +117,12 @@ class Progress(keras.callbacks.Callback):  # type: ignore[misc]
         )
 
     def _show(self, bar: str = "") -> None:
-        from IPython.display import display, update_display
-
         head, epochs = self.lines[:1], self.lines[1:]
         if len(epochs) > SHOWN_EPOCHS:
             epochs = [f"  ... {len(epochs) - SHOWN_EPOCHS} epochs before", *epochs[-SHOWN_EPOCHS:]]
         content = {"text/plain": "\n".join([*head, *epochs, *([bar] if bar else [])])}
-        if self.handle is None:
-            self.handle = display(content, raw=True, display_id=True)
-        else:
-            update_display(content, raw=True, display_id=self.handle.display_id)
+        show.output(content, id=f"progress-{id(self)}", update=self.is_shown)
+        self.is_shown = True
 
 
 def _title(name: str) -> str:

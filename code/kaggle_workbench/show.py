@@ -60,6 +60,27 @@ def in_notebook() -> bool:
     return ipython is not None and hasattr(ipython.get_ipython(), "kernel")
 
 
+def output(
+    bundle: Mapping[str, Any],
+    *,
+    metadata: Mapping[str, Any] | None = None,
+    id: str | None = None,
+    update: bool = False,
+) -> None:
+    """Put something under the notebook's running cell.
+
+    Args:
+        bundle: Content by MIME type; a front end takes the richest one it knows.
+        metadata: By MIME type.
+        id: Name of the output, by which it can be replaced.
+        update: Replace the output of that name instead of adding one.
+    """
+    from IPython import display
+
+    publish: Any = display.publish_display_data
+    publish(dict(bundle), dict(metadata or {}), transient={"display_id": id} if id else {}, update=update)
+
+
 def progress(total: int | None, what: str, unit: str = "B") -> Any:
     """A progress bar (tqdm): enter it with `with`, then call its `update(n)`.
 

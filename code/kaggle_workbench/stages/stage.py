@@ -159,13 +159,11 @@ class Stage:
         self.run.change(lambda record: record.update(pictures=[*_without(record["pictures"], name), entry]))
         if not show.in_notebook():
             return
-        from IPython.display import display
-
         width, height = figure.get_size_inches()
         # 80 of the page's pixels per inch; the file has twice as many.
         facts = {"alt": text, "width": round(80 * width), "height": round(80 * height)}
         bundle = {"image/png": base64.b64encode(content).decode(), "text/plain": text}
-        display(bundle, metadata={"image/png": facts}, raw=True)
+        show.output(bundle, metadata={"image/png": facts})
 
     def __repr__(self) -> str:
         return repr(self._card())
