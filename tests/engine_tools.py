@@ -42,9 +42,15 @@ _PACKAGES = (
     "papermill",
     "psutil",
     "flask",
+    "waitress",
     "python-dotenv",
     "filelock",
     "tqdm",
+    "ruamel.yaml",
+    "nvidia-ml-py",
+    "docker",
+    "keras",
+    "tensorboard",
 )
 _DOCKERFILE = f"""
 FROM {ROOT_IMAGE}:@root@
@@ -161,21 +167,31 @@ def make_project(
     folder: Path, name: str, base: str, *, files: dict[str, str] | None = None, owner: int | None = None
 ) -> Path:
     """A small project: our own spec under another name on the stand-in base, with only the given build files."""
-    spec = (REPOSITORY / ".project/spec.yaml").read_text()
-    registry, _, image = f"docker.io/library/{base}".partition("/")
-    spec = spec.replace("name: kaggle-workbench", f"name: {name}", 1)
-    spec = spec.replace("image: project-kaggle-workbench", f"image: project-{name}", 1)
-    spec = spec.replace("registry: gcr.io", f"registry: {registry}", 1)
-    old = next(line.strip() for line in spec.splitlines() if "kaggle-gpu-images/python" in line)
-    spec = spec.replace(old, f"image: {image}", 1)
     (folder / ".project").mkdir(parents=True)
-    (folder / ".project/spec.yaml").write_text(spec)
+    (folder / ".project/spec.yaml").write_text(_spec(name, base))
     (folder / "variables.env").write_text("COLOUR=blue\n")
     for path, text in (files or {}).items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text)
     if owner is not None:
         give(folder, owner)
+    return folder
+
+
+def copy_repository(folder: Path, name: str, base: str, *, owner: int) -> Path:
+    """This repository as a person clones it, under another name on the stand-in base."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=REPOSITORY,
+        capture_output=True,
+        check=True,
+    )
+    for path in filter(None, listed.stdout.decode().split("\0")):
+        if (REPOSITORY / path).is_file():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(REPOSITORY / path, folder / path)
+    (folder / ".project/spec.yaml").write_text(_spec(name, base))
+    give(folder, owner)
     return folder
 
 
@@ -265,6 +281,17 @@ def _may_run(program: str, user: int) -> bool:
     except PermissionError:
         return False
     return done.returncode == 0
+
+
+def _spec(name: str, base: str) -> str:
+    spec = (REPOSITORY / ".project/spec.yaml").read_text()
+    registry, _, image = f"docker.io/library/{base}".partition("/")
+    spec = spec.replace("name: kaggle-workbench", f"name: {name}", 1)
+    spec = spec.replace("image: project-kaggle-workbench", f"image: project-{name}", 1)
+    spec = spec.replace("registry: gcr.io", f"registry: {registry}", 1)
+    old = next(line.strip() for line in spec.splitlines() if "kaggle-gpu-images/python" in line)
+    spec = spec.replace(old, f"image: {image}", 1)
+    return spec
 
 
 def _answers(socket: str | None = None) -> bool:

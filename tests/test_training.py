@@ -156,6 +156,7 @@ def test_a_training_in_two_parts_sees_the_same_batches_as_one_in_one(held: Held)
     fit(held, epochs=4, initial_epoch=2, model=parts)
     for one, other in zip(whole.get_weights(), parts.get_weights(), strict=True):
         assert (one == other).all()
+    assert [entry["epoch"] for entry in held.run.read()["history"]] == [1, 2, 3, 4]
 
 
 def test_each_epoch_is_in_the_record(held: Held) -> None:
@@ -207,6 +208,14 @@ def test_pictures_and_classes_come_from_the_data(tmp_path: Path) -> None:
     doubts = {doubt.question: doubt for doubt in find_doubts(found)}
     assert doubts["Test rows seen in training"].finding.startswith("2 test rows")
     assert doubts["Missing values"].ok
+
+
+def test_small_pictures_are_pictures_and_large_numbers_are_not(tmp_path: Path) -> None:
+    rows = [[n, *range(15)] for n in range(3)]
+    found = problem(tmp_path, pixels(rows, "012"), pixels(rows), "id,Label\n1,0\n2,0\n3,0\n")
+    assert (found.side, found.pictures().dtype) == (4, np.uint8)
+    rows[0][0] = 256
+    assert problem(tmp_path, pixels(rows, "012"), pixels(rows), "id,Label\n1,0\n2,0\n3,0\n").side == 0
 
 
 def test_a_table_is_no_picture_and_its_doubts_are_found(tmp_path: Path) -> None:
