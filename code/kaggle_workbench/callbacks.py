@@ -35,10 +35,13 @@ class Recorder(keras.callbacks.Callback):  # type: ignore[misc]
     def __init__(self, run: Run, batches: Batches | None = None) -> None:
         super().__init__()
         self.run, self.batches = run, batches
-        self.history: list[dict[str, Any]] = []
+        self.history: list[dict[str, Any]] | None = None
 
     def on_epoch_begin(self, epoch: int, logs: Mapping[str, float] | None = None) -> None:
         """Called by Keras."""
+        if self.history is None:
+            # A training that is taken up in the middle keeps the epochs before.
+            self.history = [entry for entry in self.run.read()["history"] if entry["epoch"] <= epoch]
         self.started = time.perf_counter()
         if self.batches is not None:
             self.batches.start_epoch(epoch)
@@ -51,7 +54,7 @@ class Recorder(keras.callbacks.Callback):  # type: ignore[misc]
         """
         seconds = time.perf_counter() - self.started
         numbers = {name: float(value) for name, value in (logs or {}).items()}
-        self.history.append({"epoch": epoch + 1, "seconds": round(seconds, 3), **numbers})
+        self.history = [*(self.history or ()), {"epoch": epoch + 1, "seconds": round(seconds, 3), **numbers}]
         self.run.update(history=self.history)
         if not math.isfinite(numbers.get("loss", 0.0)):
             raise WorkError(

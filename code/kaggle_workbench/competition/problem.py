@@ -74,7 +74,7 @@ class Problem:
         if not self.side:
             raise UsageError(f"The rows of {self.name} are no pictures.")
         rows = (self.train if table == "train" else self.test)[list(self.features)]
-        return rows.to_numpy().reshape(-1, self.side, self.side)
+        return rows.to_numpy().astype("uint8").reshape(-1, self.side, self.side)
 
 
 def read_problem(name: str, folder: Path) -> Problem:
@@ -117,8 +117,14 @@ def _side(train: pd.DataFrame, test: pd.DataFrame, features: tuple[str, ...]) ->
     side = math.isqrt(len(features))
     if side < LEAST_SIDE or side * side != len(features):
         return 0
-    # One kind of measurement, numbered, one byte each: that is a picture written as a row.
+    # One kind of measurement, numbered, a byte's worth each: that is a picture written as a row.
     if len({re.sub(r"\d+", "", name) for name in features}) != 1:
         return 0
-    grey = all((table[list(features)].dtypes == "uint8").all() for table in (train, test))
-    return side if grey else 0
+    return side if all(_is_grey(table[list(features)]) for table in (train, test)) else 0
+
+
+def _is_grey(table: pd.DataFrame) -> bool:
+    if not all(kind.kind in "iu" for kind in table.dtypes):
+        return False
+    values = table.to_numpy()
+    return bool(values.size and values.min() >= 0 and values.max() <= 255)
