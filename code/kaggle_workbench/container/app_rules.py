@@ -300,4 +300,4 @@ def _effective(document: Document) -> list[tuple[str, App]]:
 def _from_image(at: str) -> str:
     if at.startswith("execution"):
         return ""
-    return " It comes from the image's labels; an app of the same name under execution.apps replaces it."
+    return " It stands among the image's apps; one of the same name under execution.apps replaces it."

@@ -222,14 +222,14 @@ def _image(document: Document) -> None:
         document.warn(
             "image-tag",
             at,
-            f"The image {base.image} has no tag, so every pull takes whatever is newest.",
+            f"The image {base.image} has no tag, which means latest, and that moves.",
             f"Name a version: {base.image}:VERSION.",
         )
     elif base.tag == "latest":
         document.warn(
             "image-tag",
             at,
-            f"The image {base.image} is named by the tag latest, which moves; builds break later.",
+            f"The image {base.image} is named by the tag latest, which moves; a later build can break.",
             f"Name a version: {base.image.removesuffix('latest')}VERSION.",
         )
 
