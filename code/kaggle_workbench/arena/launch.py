@@ -65,7 +65,14 @@ def running(practice_dirs: Sequence[Path], state_dir: Path, *, timeout_s: float 
         command += ["--folder", str(folder.absolute())]
     with tempfile.TemporaryFile() as errors:
         child = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, env=_child_environment()
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            env=_child_environment(),
+            # Ctrl-C in a terminal, and a kernel that ends its process group before its own clean-up, are not meant
+            # for the server: it ends when the pipe does.
+            start_new_session=True,
         )
         try:
             ready = _ready(child, errors, timeout_s)
