@@ -290,8 +290,7 @@ def _spec(name: str, base: str) -> str:
     spec = spec.replace("image: project-kaggle-workbench", f"image: project-{name}", 1)
     spec = spec.replace("registry: gcr.io", f"registry: {registry}", 1)
     old = next(line.strip() for line in spec.splitlines() if "kaggle-gpu-images/python" in line)
-    spec = spec.replace(old, f"image: {image}", 1)
-    return spec
+    return spec.replace(old, f"image: {image}", 1)
 
 
 def _answers(socket: str | None = None) -> bool:

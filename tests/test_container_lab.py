@@ -1,0 +1,133 @@
+"""The whole repository in its container: build files, frameworks, and 01-data run by a person's browser."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import engine_tools as tools
+
+pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.xdist_group("docker")]
+
+USER = 1234
+CELLS_SECONDS = 120
+
+
+@pytest.fixture(scope="module")
+def project() -> Iterator[Path]:
+    """A copy of this repository on the stand-in base; it belongs to a user who is not root."""
+    tools.require_engine()
+    base = tools.base_image()
+    folder = Path(tempfile.mkdtemp(prefix="kwb-lab-")).resolve()
+    folder.chmod(0o755)
+    project = tools.copy_repository(folder / "real", "real", base, owner=USER)
+    yield project
+    kwb(project, "down")
+    client = tools.api()
+    for image in client.images(name="project-real"):
+        client.remove_image(image["Id"], force=True)
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="module")
+def url(project: Path) -> str:
+    answer = kwb(project, "up", "--gpus", "0")
+    assert answer.returncode == 0, answer.stderr
+    return answer.stdout.strip()
+
+
+def kwb(project: Path, *words: str, **more: Any) -> subprocess.CompletedProcess[str]:
+    state = project.parent / "state"
+    state.mkdir(exist_ok=True)
+    return tools.kwb(project, *words, state=state, **more)
+
+
+def test_another_tensorflow_fails_the_build_with_both_named(project: Path) -> None:
+    requirements = project / "requirements.txt"
+    good = requirements.read_text()
+    requirements.write_text(good + "tensorflow==2.16.1\n")
+    try:
+        answer = kwb(project, "up", "--gpus", "0")
+    finally:
+        requirements.write_text(good)
+    assert answer.returncode == 1
+    sentence = next(line for line in answer.stderr.splitlines() if line.startswith("kwb:"))
+    assert "tensorflow==2.16.1" in sentence
+    assert tools.STAND_IN_TENSORFLOW in sentence
+    assert tools.api().containers(all=True, filters={"label": [f"kwb.root={project}"]}) == []
+
+
+def test_the_build_files_leave_the_frameworks_and_kwb_runs_inside(project: Path, url: str) -> None:
+    def inside(command: str) -> str:
+        answer = kwb(project, "shell", "--", "bash", "-c", command)
+        assert answer.returncode == 0, answer.stdout + answer.stderr
+        return answer.stdout
+
+    version = inside("python3 -c 'import importlib.metadata as m; print(m.version(\"tensorflow\"))'")
+    assert version.strip() == tools.STAND_IN_TENSORFLOW
+    assert inside("kwb --version").startswith("kwb ")
+    assert kwb(project, "shell", "--", "kwb", "up").returncode == 2
+    place = inside("python3 -c 'from kaggle_workbench.places import current_place as p; print(p().name)'")
+    assert place.strip() == "container"
+    assert kwb(project, "spec", "check").returncode == 0
+    lock = json.loads((project / ".project/image.lock").read_text())
+    assert lock["packages"]["tensorflow"] == tools.STAND_IN_TENSORFLOW
+
+
+@pytest.mark.browser
+def test_a_browser_runs_all_cells_of_01_data(project: Path, url: str, tmp_path: Path) -> None:
+    from playwright.sync_api import expect, sync_playwright
+
+    browser_path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if browser_path is None:
+        pytest.skip("no Chromium on this machine")
+    notebook = project / "code/01-data.ipynb"
+    cells = [cell for cell in json.loads(notebook.read_text())["cells"] if cell["cell_type"] == "code"]
+    switches = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=browser_path, args=[*switches, "--disable-component-update", "--disable-sync"]
+        )
+        page = browser.new_page(viewport={"width": 1400, "height": 1000})
+        page.goto(url)
+        expect(page.locator("#jp-main-dock-panel")).to_be_visible(timeout=60_000)
+        page.goto(url.replace("/?token", "/lab/tree/code/01-data.ipynb?token"))
+        expect(page.locator(".jp-Notebook .jp-CodeCell").first).to_be_visible(timeout=60_000)
+        # The status bar: the notebook's own indicator says "idle" before there is a kernel.
+        expect(page.get_by_text("| Idle")).to_be_visible(timeout=60_000)
+        page.get_by_role("menuitem", name="Run", exact=True).click()
+        page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
+        saved = _wait_until_run(page, notebook, len(cells))
+        page.screenshot(path=str(tmp_path / "01-data.png"))
+        widths = page.locator(".jp-OutputArea img").evaluate_all("images => images.map(image => image.naturalWidth)")
+        browser.close()
+    outputs = [output for cell in saved for output in cell["outputs"]]
+    assert [output for output in outputs if output["output_type"] == "error"] == []
+    assert sum("image/png" in output.get("data", {}) for output in outputs) >= 2
+    assert any(width > 100 for width in widths)
+    # What the browser saved and what the notebook fetched belongs to the user, on this machine.
+    owners = {path: path.lstat().st_uid for path in (project, *project.rglob("*"))}
+    assert {path for path, owner in owners.items() if owner != USER} == set()
+    assert list((project / "data/input").rglob("train.csv"))
+
+
+def _wait_until_run(page: Any, notebook: Path, count: int) -> list[dict[str, Any]]:
+    """Save until the file holds all cells as run; return its code cells."""
+    for _ in range(CELLS_SECONDS // 3):
+        page.wait_for_timeout(3000)
+        if page.locator(".jp-Notebook-ExecutionIndicator").get_attribute("data-status") != "idle":
+            continue
+        page.locator('.jp-NotebookPanel-toolbar [data-command="docmanager:save"]').click()
+        page.wait_for_timeout(1000)
+        cells = [cell for cell in json.loads(notebook.read_text())["cells"] if cell["cell_type"] == "code"]
+        failed = any(output["output_type"] == "error" for cell in cells for output in cell["outputs"])
+        if failed or sum(cell["execution_count"] is not None for cell in cells) == count:
+            return cells
+    pytest.fail(f"the cells did not finish within {CELLS_SECONDS} s")
