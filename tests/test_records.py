@@ -182,6 +182,26 @@ def test_a_damaged_record_is_named_and_hides_no_other(tmp_path: Path) -> None:
         bad.read()
 
 
+def test_json_that_is_no_record_hides_no_other_run(tmp_path: Path) -> None:
+    good = make(tmp_path)
+    sound = good.read()
+    step = {"stage": "train", "status": "running", "process": {}, "parameters": {}, "versions": {}}
+    for name, odd in {
+        "a": {"schema": "1"},
+        "b": {"created": 5},
+        "c": {"steps": 3},
+        "d": {"steps": [{}]},
+        "e": {"steps": [step | {"process": None}]},
+        "f": {"lb": "0.98"},
+    }.items():
+        (tmp_path / "runs" / name).mkdir()
+        (tmp_path / "runs" / name / "record.json").write_text(json.dumps(sound | odd))
+        with pytest.raises(WorkError, match="cannot be read"):
+            Run.open(tmp_path, name).read()
+    found = {run["id"]: run["status"] for run in list_runs(tmp_path)}
+    assert found == {good.id: "running", **dict.fromkeys("abcdef", "damaged")}
+
+
 def test_writers_in_several_processes_lose_nothing(tmp_path: Path) -> None:
     run = make(tmp_path)
     code = (

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import nbformat
@@ -16,6 +17,8 @@ import pytest
 from arena_tools import tiny_competition
 from fault_server import FaultServer
 from kaggle_workbench.arena.launch import running
+from kaggle_workbench.settings import load_settings
+from kaggle_workbench.stages.execute import new_run_id
 from project_tools import Project, make_project
 
 pytestmark = pytest.mark.slow
@@ -99,9 +102,30 @@ def test_wrong_use_stops_before_anything_runs(project: Project) -> None:
         assert "Traceback" not in done.stderr
         assert done.stdout == ""
         assert len(records(project)) == runs
+    (project.folder / "a-file").write_text("")
+    for words in (("run", "data"), ("runs",)):
+        done = project.kwb(*words, OUTPUT_DIR=str(project.folder / "a-file"))
+        assert done.returncode == 3, done.stderr
+        assert "a-file" in done.stderr
+        assert "Not a directory" in done.stderr
+        assert "Traceback" not in done.stderr
+    debugged = project.kwb("--debug", "runs", OUTPUT_DIR=str(project.folder / "a-file"))
+    assert debugged.returncode == 3
+    assert "Traceback" in debugged.stderr
+    done = project.kwb("lab", "--no-browser", "--port", "99999", timeout=60)
+    assert done.returncode == 2, done.stderr
+    assert "not a port" in done.stderr
     dry = project.kwb("run", "--dry-run")
     assert dry.returncode == 0
     assert "nothing was run" in dry.stderr
+
+
+def test_runs_begun_in_the_same_moment_take_folders_of_their_own(project: Project) -> None:
+    with ThreadPoolExecutor() as pool:
+        ids = list(pool.map(lambda _: new_run_id(load_settings(start=project.folder), "data", claim=True), range(20)))
+    assert len(set(ids)) == 20
+    for run_id in ids:
+        (project.output / "runs" / run_id).rmdir()
 
 
 def test_a_misspelt_competition_is_one_sentence_with_exit_code_2(project: Project) -> None:

@@ -29,7 +29,7 @@ def write_atomic(path: Path, content: bytes | str, *, mode: int | None = None) -
         MissingError: The disk is full.
     """
     data = content.encode() if isinstance(content, str) else content
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     with disk_errors(path):
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
@@ -42,6 +42,19 @@ def write_atomic(path: Path, content: bytes | str, *, mode: int | None = None) -
         except BaseException:
             Path(name).unlink(missing_ok=True)
             raise
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder, and those above it, unless it is there.
+
+    Raises:
+        MissingError: The disk is full, or a folder above is read-only or no folder.
+    """
+    with disk_errors(path):
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except FileExistsError:
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path)) from None
 
 
 def write_json(path: Path, document: Any, *, mode: int | None = None) -> None:
@@ -71,7 +84,7 @@ def locked(path: Path, *, what: str, timeout_s: float = 3600) -> Iterator[None]:
 
     from kaggle_workbench.show import note
 
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     lock = FileLock(path)
     try:
         try:
@@ -91,8 +104,8 @@ def locked(path: Path, *, what: str, timeout_s: float = 3600) -> Iterator[None]:
 
 
 @contextmanager
-def disk_errors(path: Path) -> Iterator[None]:
-    """Turn "disk full" and "read-only" from the system into a `MissingError` naming `path`."""
+def disk_errors(path: Path, *, deed: str = "written") -> Iterator[None]:
+    """Turn "disk full", "read-only" and "not a folder" from the system into a `MissingError` naming `path`."""
     try:
         yield
     except OSError as error:
@@ -101,10 +114,10 @@ def disk_errors(path: Path) -> Iterator[None]:
                 f"The disk is full: {path} could not be written.",
                 hint=f"Free some space on the disk that holds {path.parent}, then run the same command again.",
             ) from error
-        if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+        if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR):
             raise MissingError(
-                f"{path} cannot be written: {error.strerror}.",
-                hint=f"Make {path.parent} writable for this user, or choose another folder.",
+                f"{path} cannot be {deed}: {error.strerror}.",
+                hint=f"Make {path.parent} a folder that this user can read and write, or choose another one.",
             ) from error
         raise
 

@@ -42,11 +42,14 @@ from typing import Any
 
 from kaggle_workbench import provenance
 from kaggle_workbench.errors import UsageError, WorkbenchError, WorkError
-from kaggle_workbench.files import locked, write_json
+from kaggle_workbench.files import disk_errors, locked, make_folder, write_json
 from kaggle_workbench.settings import SECRET_NAMES, SETTINGS, Secret, Settings
 
 SCHEMA = 1
 RECORD_FILE = "record.json"
+# What readers rely on; a document without it is "damaged", so that it cannot bring down a listing.
+SHAPE = {"schema": int, "id": str, "status": str, "created": str, "steps": list}
+STEP_SHAPE = {"stage": str, "status": str, "process": dict, "parameters": dict, "versions": dict}
 HEARTBEAT_FILE = ".heartbeat"
 HEARTBEAT_S = 30
 SILENT_S = 300
@@ -313,7 +316,8 @@ def list_runs(output_dir: Path, *, competition: str | None = None, source: str |
     """
     found = []
     try:
-        entries = list(os.scandir(output_dir / "runs"))
+        with disk_errors(output_dir / "runs", deed="read"):
+            entries = list(os.scandir(output_dir / "runs"))
     except FileNotFoundError:
         return []
     for entry in entries:
@@ -372,7 +376,7 @@ def parameters(settings: Settings, own: Mapping[str, Any] | None = None) -> dict
 
 
 def _new_folder(runs: Path, run_id: str | None, stage: str) -> Path:
-    runs.mkdir(parents=True, exist_ok=True)
+    make_folder(runs)
     name = run_id or f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{stage}"
     for number in range(1, 1000):
         folder = runs / (name if number == 1 else f"{name}-{number}")
@@ -388,12 +392,19 @@ def _new_folder(runs: Path, run_id: str | None, stage: str) -> Path:
 
 
 def _parse(content: bytes) -> dict[str, Any]:
-    document = json.loads(content)
-    if not isinstance(document, dict) or not {"id", "status", "created", "steps"} <= document.keys():
+    document: dict[str, Any] = json.loads(content)
+    if not _has_shape(document, SHAPE):
         raise ValueError("not a run record")
-    if document.get("schema", 0) > SCHEMA:
+    if document["schema"] > SCHEMA:
         raise ValueError(f"written by a newer version, schema {document['schema']}")
+    facts = [document.get(name) or {} for name in ("cv", "lb", "submission")]
+    if not all(_has_shape(step, STEP_SHAPE) for step in document["steps"]) or not all(_has_shape(f, {}) for f in facts):
+        raise ValueError("not a whole run record")
     return document
+
+
+def _has_shape(value: Any, shape: Mapping[str, type]) -> bool:
+    return isinstance(value, dict) and all(isinstance(value.get(name), kind) for name, kind in shape.items())
 
 
 def _plain(value: Any, hide: Mapping[str, str]) -> Any:

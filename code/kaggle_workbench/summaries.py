@@ -98,5 +98,5 @@ def _step(step: Mapping[str, Any]) -> list[str]:
         "versions": versions,
         "error": error and f"{error['kind']}: {error['message']}",
     }
-    head = f"  {step['stage']}: {step['status']} on {step['place']}, {took}"
+    head = f"  {step['stage']}: {step['status']} on {step.get('place')}, {took}"
     return [head, *(f"    {name.ljust(12)} {value}" for name, value in told.items() if value)]

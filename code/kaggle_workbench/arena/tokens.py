@@ -18,7 +18,7 @@ from pathlib import Path
 
 from kaggle_workbench.arena.answers import ApiError
 from kaggle_workbench.errors import UsageError
-from kaggle_workbench.files import disk_errors, locked, write_json
+from kaggle_workbench.files import disk_errors, locked, make_folder, write_json
 
 LOCAL_NAME = "you"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,49}")
@@ -126,7 +126,7 @@ def _new_token() -> str:
 
 def _secret_file(path: Path) -> str:
     """The secret in a file that only its owner can read; made at the first call, by one process only."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     with disk_errors(path):
         if not path.exists():
             part = path.with_name(f".{path.name}.{secrets.token_hex(8)}")

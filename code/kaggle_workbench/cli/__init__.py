@@ -42,6 +42,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
     except WorkbenchError as error:
         return _failed(error, debug=options.debug)
+    except OSError as error:
+        if options.debug:
+            raise
+        what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        return _failed(
+            MissingError(f"{what}.", hint="The system refused this; `kwb --debug ...` shows where."), debug=False
+        )
     except ModuleNotFoundError as error:
         if options.debug or (error.name or "").startswith("kaggle_workbench"):
             raise
@@ -56,7 +63,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _failed(error: WorkbenchError, *, debug: bool) -> int:
     if debug:
-        raise error
+        import traceback
+
+        traceback.print_exception(error)
+        return error.exit_code
     from kaggle_workbench.show import paint
 
     print(f"{paint('kwb:', 'red', sys.stderr)} {error.message}", file=sys.stderr)

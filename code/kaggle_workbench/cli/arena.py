@@ -6,13 +6,15 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from kaggle_workbench.cli.words import port
+
 
 def register(subparsers: Any) -> None:
     """Add the commands of this group."""
     arena = subparsers.add_parser("arena", help="the local server that hosts practice competitions")
     commands = arena.add_subparsers(title="commands", metavar="COMMAND", required=True)
     serve = commands.add_parser("serve", help="serve until Ctrl+C; says how kaggle and kagglehub are pointed at it")
-    serve.add_argument("--port", type=_port, default=None, metavar="N", help="port (7777 by default; 0: any free one)")
+    serve.add_argument("--port", type=port, default=None, metavar="N", help="port (7777 by default; 0: any free one)")
     serve.add_argument(
         "--host", default="127.0.0.1", metavar="H", help="0.0.0.0 for a class network, with --participants"
     )
@@ -29,15 +31,9 @@ def register(subparsers: Any) -> None:
     serve.set_defaults(handler=_serve)
 
 
-def _port(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) > 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a port (0 to 65535)")
-    return int(text)
-
-
 def _serve(options: argparse.Namespace) -> None:
     from kaggle_workbench.arena import launch
 
     folders, state = launch.hosted_folders(options.folder, options.state)
-    port = launch.DEFAULT_PORT if options.port is None else options.port
-    launch.serve(folders, state, host=options.host, port=port, participants=options.participants)
+    asked = launch.DEFAULT_PORT if options.port is None else options.port
+    launch.serve(folders, state, host=options.host, port=asked, participants=options.participants)

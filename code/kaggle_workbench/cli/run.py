@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from kaggle_workbench.cli.words import port
+
 
 def register(subparsers: Any) -> None:
     """Add the commands of this group."""
@@ -20,7 +22,7 @@ def register(subparsers: Any) -> None:
     run.set_defaults(handler=_run)
 
     lab = subparsers.add_parser("lab", help="open the notebooks in JupyterLab on this machine, without a container")
-    lab.add_argument("--port", type=int, default=None, help="port to listen on (a free one by default)")
+    lab.add_argument("--port", type=port, default=None, metavar="N", help="port to listen on (a free one by default)")
     lab.add_argument("--no-browser", action="store_true", help="print the address only")
     lab.set_defaults(handler=_lab)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from kaggle_workbench import errors, show
 from kaggle_workbench.errors import UsageError, WorkbenchError, WorkError
-from kaggle_workbench.files import write_json
+from kaggle_workbench.files import disk_errors, make_folder, write_json
 from kaggle_workbench.records import Run, hidden
 from kaggle_workbench.settings import Settings, load_settings, require_root
 
@@ -53,7 +53,7 @@ def run_stages(
     given = {name: value for name, value in given.items() if value is not None}
     settings = load_settings(given)
     root = settings.root or require_root()
-    run_id = settings.run_id or _run_id(settings, wanted[0])
+    run_id = settings.run_id or new_run_id(settings, wanted[0], claim=not dry_run)
     for sentence in settings.notes:
         show.warn(sentence)
     show.note(f"Run {run_id}: {', '.join(wanted)} of {settings.competition}, on {settings.place.title}")
@@ -63,13 +63,23 @@ def run_stages(
         show.note("Dry run: nothing was run." + ("" if "submit" not in wanted else f" {_would_submit(settings)}"))
         return None
     folder = settings.output_dir / "runs" / run_id
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     for stage in wanted:
         _execute(root / "code" / STAGES[stage], folder, {**given, "RUN_ID": run_id}, settings)
     return Run.open(settings.output_dir, run_id)
 
 
-def _run_id(settings: Settings, first: str) -> str:
+def new_run_id(settings: Settings, first: str, *, claim: bool) -> str:
+    """The run that stages beginning with `first` belong to: a new one, or for "submit" the one trained last.
+
+    Args:
+        settings: Settings in force.
+        first: The first stage.
+        claim: Take a new run's folder at once, so that no other run gets it.
+
+    Raises:
+        UsageError: Nothing is trained yet that could be submitted.
+    """
     if first == "submit":
         from kaggle_workbench.competition.connect import source_kind
 
@@ -84,9 +94,22 @@ def _run_id(settings: Settings, first: str) -> str:
         return run.id
     base = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{first}"
     number = 1
-    while (settings.output_dir / "runs" / (base if number == 1 else f"{base}-{number}")).exists():
+    while not _is_free(settings.output_dir / "runs" / (base if number == 1 else f"{base}-{number}"), claim=claim):
         number += 1
     return base if number == 1 else f"{base}-{number}"
+
+
+def _is_free(folder: Path, *, claim: bool) -> bool:
+    """Whether no run has this folder; `claim` takes it at once, since another run may begin in the same second."""
+    if not claim:
+        return not folder.exists()
+    make_folder(folder.parent)
+    try:
+        with disk_errors(folder):
+            folder.mkdir()
+    except FileExistsError:
+        return False
+    return True
 
 
 def _would_submit(settings: Settings) -> str:
