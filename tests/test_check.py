@@ -79,6 +79,7 @@ BAD = {
     "decimal ids": (GOOD.replace("4,4", "4.0,4"), ["changed ids"], "line 5: '4.0' instead of '4'"),
     "spaced ids": (GOOD.replace("4,4", " 4,4"), ["changed ids"], "Strip"),
     "text": (GOOD.replace("4,4", "4,four"), ["text"], "line 5 (ImageId 4): Label is 'four'"),
+    "hard space": (GOOD.replace("4,4", "4,4\u00a0"), ["text"], "line 5 (ImageId 4): Label is"),
     "array": (GOOD.replace("4,4", "4,[4]"), ["text"], "a whole array"),
     "boolean": (GOOD.replace("4,4", "4,True"), ["text"], ".astype(int)"),
     "float labels": (GOOD.replace("4,4", "4,4.0"), ["label as float"], ".astype(int)"),

@@ -161,7 +161,8 @@ class _ColumnCheck:
         return self._classes is None and rows > 0 and self._indices == rows
 
     def _kind(self, value: str) -> str:
-        text = value.strip()
+        # No further: a non-breaking space makes text of a number for pandas, and so for a scorer.
+        text = value.strip(" \t\r\n")
         column = self.column
         if self._classes is not None and text in self._classes:
             return ""
