@@ -110,6 +110,13 @@ def test_a_secret_in_the_versioned_file_is_refused(project: Path, name: str) -> 
         load_settings()
 
 
+def test_a_secret_in_a_malformed_line_of_the_versioned_file_is_not_shown(project: Path) -> None:
+    (project / "variables.env").write_text("SEED=1\nKAGGLE_API_TOKEN abc-def\n")
+    with pytest.raises(UsageError, match=r"variables\.env, line 2: this is not NAME=VALUE\.\nWrite") as error:
+        load_settings()
+    assert "abc-def" not in str(error.value)
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [

@@ -17,6 +17,8 @@ from pathlib import Path
 
 from kaggle_workbench.errors import UsageError
 
+# A line with such a word is not shown, whatever file it stands in.
+SECRET_WORD = re.compile(r"token|key|secret|passw|mongodb|KGAT_", re.IGNORECASE)
 _warned_modes: set[Path] = set()
 
 
@@ -62,7 +64,7 @@ def read(path: Path, *, secret: bool = False) -> EnvFile:
         if binding.error or (binding.key is not None and binding.value is None):
             raise UsageError(
                 f"{path.name}, line {number}: this is not NAME=VALUE"
-                + ("." if secret else f": {_first_line(binding)!r}."),
+                + ("." if secret or SECRET_WORD.search(_first_line(binding)) else f": {_first_line(binding)!r}."),
                 hint="Write NAME=VALUE without quotes, or start the line with # to make it a comment.",
             )
         if binding.key is None:
