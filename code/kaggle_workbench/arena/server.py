@@ -100,6 +100,9 @@ def bind(
         max_request_body_size=largest + SPARE_BYTES,
         max_request_header_size=32_768,
         channel_timeout=60,
+        # A class of clients that keep their connections, or one that never ends its requests, leaves room for others.
+        connection_limit=500,
+        asyncore_use_poll=True,
         expose_tracebacks=False,
     )
     file = tokens.TOKEN_FILE if participants is None else tokens.PARTICIPANTS_FILE
