@@ -142,8 +142,9 @@ def _execute(notebook: Path, folder: Path, given: Mapping[str, Any], settings: S
                 kernel_name="python3",
                 progress_bar=False,
                 stdout_file=_Indented(),
-                # Else each kernel warns of its unencrypted connection to itself, which frightens and helps nobody.
-                extra_arguments=["--log-level=ERROR"],
+                # Else kernels tell of their unencrypted connection to themselves, and of the interrupt with which
+                # they are ended; what a cell meets arrives as an error of the notebook.
+                extra_arguments=["--log-level=CRITICAL"],
             )
     except PapermillExecutionError as error:
         raise _told(error.ename, error.evalue, notebook, executed) from error
