@@ -7,6 +7,7 @@ import contextlib
 import gzip
 import http.client
 import json
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -245,3 +246,12 @@ def test_solution_is_out_of_reach(hosted: Hosted) -> None:
         status, body, _ = raw(hosted.arena, "GET", target)
         assert status == 404
         assert body not in hidden
+
+
+def test_many_unfinished_requests_leave_room_for_others(hosted: Hosted) -> None:
+    where = urlsplit(hosted.arena.url)
+    with contextlib.ExitStack() as held:
+        for _ in range(150):
+            slow = held.enter_context(socket.create_connection((where.hostname or "", where.port or 0)))
+            slow.sendall(b"POST / HTTP/1.1\r\nX: ")
+        assert raw(hosted.arena, "GET", "/")[0] == 200
