@@ -211,9 +211,8 @@ def test_kwb_arena_serve_tells_how_to_point_clients_and_keeps_the_token(tmp_path
     assert taken.returncode == 3
     assert f"Port {port}" in taken.stderr
     served.send_signal(signal.SIGINT)
-    rest = served.stderr.read()
-    served.stderr.close()
-    assert served.wait(10) == 0
+    _, rest = served.communicate(timeout=20)
+    assert served.returncode == 0
     assert token not in rest
 
 
