@@ -172,7 +172,7 @@ def test_on_kaggle_run_all_submits_nothing_and_with_submit_exactly_once(
         said += [done.stdout, done.stderr]
         assert server.count("CreateSubmission") == 1
     executed = project.output / "runs" / records(project)[-1]["id"] / "03-submit.ipynb"
-    assert "already" in executed.read_text().lower()
+    assert "nothing is sent again" in executed.read_text()
     assert records(project)[-1]["lb"]["public"] is not None
 
     for name, value in SECRETS.items():
