@@ -215,7 +215,14 @@ def _await_entrypoint(engine: Engine, container: str) -> None:
                 f"The container ended while starting (exit code {state.get('ExitCode')}).",
                 hint=f"Its last lines (entry point, onStart.bash):\n{tail}",
             )
-        if engine.execute(container, ["cat", "/proc/1/comm"]).output.strip() == "tail":
+        try:
+            first = engine.execute(container, ["cat", "/proc/1/comm"]).output.strip()
+        except WorkbenchError:
+            # It may have ended between the two questions: then the next look tells its last words.
+            if (engine.container(container) or {}).get("State", {}).get("Running"):
+                raise
+            continue
+        if first == "tail":
             return
         if time.monotonic() > end:
             raise WorkError(
