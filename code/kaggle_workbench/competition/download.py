@@ -124,14 +124,14 @@ class _Job:
 
     def make_room(self) -> None:
         """Make our hidden folder; the first thing that is written."""
-        try:
-            with disk_errors(self.work.parent):
+        with disk_errors(self.work.parent):
+            try:
                 self.work.parent.mkdir(parents=True, exist_ok=True)
-        except (NotADirectoryError, FileExistsError):
-            raise UsageError(
-                f"{self.input_dir} is not a folder, so nothing can be downloaded into it.",
-                hint="Set INPUT_DIR to a folder, or move away what is there.",
-            ) from None
+            except (NotADirectoryError, FileExistsError):
+                raise UsageError(
+                    f"{self.input_dir} is not a folder, so nothing can be downloaded into it.",
+                    hint="Set INPUT_DIR to a folder, or move away what is there.",
+                ) from None
 
     def bring(self) -> DataFiles:
         """Fetch what is missing."""
