@@ -228,15 +228,15 @@ def test_a_folder_of_somebody_else_and_a_read_only_disk(project: Path, tmp_path:
     other.mkdir(mode=0o755)
     disk.mkdir()
     with pytest.raises(MissingError, match="not writable for uid 1234") as caught:
-        folders.check([mount_of(other)], Owner(1234, 1234))
+        folders.check([mount_of(project, "/project"), mount_of(other)], Owner(1234, 1234))
     assert f"sudo chown 1234:1234 {other}" in caught.value.hint
     subprocess.run(["mount", "-t", "tmpfs", "-o", "ro,size=1m", "tmpfs", str(disk)], check=True)
     try:
         with pytest.raises(MissingError, match="read-only disk"):
-            folders.check([mount_of(disk)], ME)
+            folders.check([mount_of(project, "/project"), mount_of(disk)], ME)
         with pytest.raises(MissingError, match="not writable for you"):
-            folders.check([mount_of(disk / "new")], ME)
-        folders.check([mount_of(disk, read_only=True)], ME)
+            folders.check([mount_of(project, "/project"), mount_of(disk / "new")], ME)
+        folders.check([mount_of(project, "/project"), mount_of(disk, read_only=True)], ME)
     finally:
         subprocess.run(["umount", str(disk)], check=True)
 
