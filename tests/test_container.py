@@ -315,6 +315,13 @@ def test_a_root_caller_in_a_root_folder_gets_uid_1000_also_when_the_image_has_th
     place: Path, base: str, tmp_path: Path
 ) -> None:
     project = tools.make_project(place / "roots", "roots", base)
+    # As after a clone and a run as root: the project's own data folders, and what is in them, are root's.
+    (project / "data" / "output" / "runs" / "before").mkdir(parents=True)
+    (project / "data" / "input").mkdir()
+    first = kwb(project, "up")
+    assert first.returncode == 0, first.stderr
+    assert "now belongs to the container's user (uid 1000)" in first.stderr
+    assert inside(project, "mkdir /project/data/output/runs/after && echo x > /project/data/output/runs/before/y") == ""
     folders = [tmp_path / "in put", tmp_path / "out/put"]
     answer = kwb(project, "up", "--input", str(folders[0]), "--output", str(folders[1]))
     assert answer.returncode == 0, answer.stderr
@@ -322,7 +329,7 @@ def test_a_root_caller_in_a_root_folder_gets_uid_1000_also_when_the_image_has_th
     assert inside(project, "id -u; id -un; echo $HOME").split() == ["1000", "workbench", "/home/workbench"]
     inside(project, "echo x > /project/data/output/x && echo y > /project/data/input/y && echo z > ~/z")
     assert [(folders[1] / "x").stat().st_uid, (folders[0] / "y").stat().st_uid] == [1000, 1000]
-    assert {(project / "data" / name).stat().st_uid for name in ("", "input", "output")} == {1000}
+    assert {(project / "data" / name).stat().st_uid for name in ("input", "output")} == {1000}
     # The folders are kept for this machine.
     again = kwb(project, "up")
     assert "Changed" not in again.stderr

@@ -47,16 +47,21 @@ def prepare(mounts: Sequence[HostMount], owner: Owner) -> list[str]:
     """
     check(mounts, owner)
     project = next(mount.source for mount in mounts if mount.target == PROJECT)
+    notes = []
     for mount in mounts:
         make_folder(mount.source, owner)
+        if will_be_given(mount, mounts, owner):
+            give_all(mount.source, owner)
+            notes.append(f"{mount.source} was root's; it now belongs to the container's user (uid {owner.uid}).")
         if mount.target.startswith(f"{PROJECT}/"):
             make_folder(project / mount.target.removeprefix(f"{PROJECT}/"), owner)
     check(mounts, owner)
     if can_write(project, owner):
-        return []
+        return notes
     return [
+        *notes,
         f"The project's folder {project} does not belong to the container's user (uid {owner.uid}): notebooks run, "
-        f"but cannot be saved inside. To change that: sudo chown -R {owner.uid}:{owner.gid} {project}"
+        f"but cannot be saved inside. To change that: sudo chown -R {owner.uid}:{owner.gid} {project}",
     ]
 
 
@@ -76,7 +81,12 @@ def check(mounts: Sequence[HostMount], owner: Owner) -> None:
                     f"{path} (from {mount.origin}) cannot be made: {existing} is not writable for you.",
                     hint="Make the folder yourself, or choose another one.",
                 )
-        elif mount.target != PROJECT and not mount.read_only and not can_write(path, owner):
+        elif (
+            mount.target != PROJECT
+            and not mount.read_only
+            and not can_write(path, owner)
+            and not will_be_given(mount, mounts, owner)
+        ):
             why = "is on a read-only disk" if _is_read_only_disk(path) else f"is not writable for uid {owner.uid}"
             raise MissingError(
                 f"{path} (from {mount.origin}) {why}; the container writes to {mount.target}/.",
@@ -93,6 +103,29 @@ def make_folder(path: Path, owner: Owner) -> None:
             folder.mkdir(exist_ok=True)
             if os.geteuid() == 0:
                 os.chown(folder, owner.uid, owner.gid)
+
+
+def will_be_given(mount: HostMount, mounts: Sequence[HostMount], owner: Owner) -> bool:
+    """Whether `prepare` hands the folder over: root calls, and a folder inside the project is root's.
+
+    So it is after a clone or a `kwb demo` as root; folders elsewhere are the user's own business.
+    """
+    project = next(each.source for each in mounts if each.target == PROJECT)
+    return (
+        os.geteuid() == 0
+        and owner.uid != 0
+        and project in mount.source.parents
+        and mount.source.is_dir()
+        and not _is_read_only_disk(mount.source)
+        and any(part.lstat().st_uid == 0 for part in (mount.source, *mount.source.rglob("*")))
+    )
+
+
+def give_all(path: Path, owner: Owner) -> None:
+    """Hand what is root's in a folder over to `owner`, links themselves and not what they point to."""
+    for part in (path, *path.rglob("*")):
+        if part.lstat().st_uid == 0:
+            os.chown(part, owner.uid, owner.gid, follow_symlinks=False)
 
 
 def give(path: Path, like: Path) -> None:
