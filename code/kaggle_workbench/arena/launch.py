@@ -110,7 +110,8 @@ def serve(
     for fault in bound.faults:
         warn(f"Left out: {fault}")
     note(f"The arena answers at {bound.url} and hosts: {', '.join(bound.slugs) or 'nothing'}.")
-    note("Point kaggle and kagglehub at it, in a terminal of their own:\n")
+    place = "" if participants is not None else f", opened in {Path.cwd()}"
+    note(f"Point kaggle and kagglehub at it, in a terminal of their own{place}:\n")
     note(
         "\n".join(f"    {line}" for line in client_lines(bound.url, bound.token_file, shared=participants is not None))
     )
@@ -157,7 +158,10 @@ def client_lines(url: str, token_file: Path, *, shared: bool = False) -> list[st
         shared: Whether each participant has a token of their own.
     """
     token = "'your own token'" if shared else f'"$(cat {_quoted(token_file)})"'
+    # Without it a terminal answers "kaggle: command not found": ./kwb installs the client into .venv alone.
+    activate = Path(sys.prefix) / "bin" / "activate"
     return [
+        *([f". {_quoted(activate)}"] if activate.is_file() and not shared else []),
         "unset no_proxy NO_PROXY KAGGLE_USERNAME KAGGLE_KEY",
         "export KAGGLE_API_ENVIRONMENT=LOCALHOST",
         f"export http_proxy={url}",

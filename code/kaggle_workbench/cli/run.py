@@ -16,7 +16,14 @@ def register(subparsers: Any) -> None:
     run = subparsers.add_parser("run", help="run stages: data, train, submit (all three when none is named)")
     run.add_argument("stages", nargs="*", metavar="STAGE", help="data, train or submit")
     run.add_argument("--competition", metavar="SLUG", help="instead of COMPETITION in variables.env")
-    run.add_argument("--set", dest="assignments", action="append", default=[], metavar="NAME=VALUE", help="any setting")
+    run.add_argument(
+        "--set",
+        dest="assignments",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="any setting of docs/settings.md, for this run only; may be repeated",
+    )
     run.add_argument("--gpus", type=int, metavar="N", help="how many GPUs to use; 0 forces the CPU")
     run.add_argument("--dry-run", action="store_true", help="say what would run, run nothing")
     run.set_defaults(handler=_run)
