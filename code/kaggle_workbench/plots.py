@@ -134,7 +134,7 @@ def confusion(truth: Any, predicted: Any, *, title: str = "Confusion matrix: row
     figure = _figure(5.2 if size <= MOST_CLASSES else 6.0, title, width=6.4)
     worst = np.unravel_index(wrong.argmax(), wrong.shape)
     most = (
-        f" Most often {classes[worst[0]]} was taken for {classes[worst[1]]}: {wrong.max()} times."
+        f" Most often {classes[worst[0]]} was taken for {classes[worst[1]]}: {plural(int(wrong.max()), 'time')}."
         if wrong.any()
         else ""
     )

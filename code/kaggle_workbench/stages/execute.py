@@ -66,6 +66,7 @@ def run_stages(
     make_folder(folder)
     for stage in wanted:
         _execute(root / "code" / STAGES[stage], folder, {**given, "RUN_ID": run_id}, settings)
+    show.note(f"Done: {folder}\n`kwb runs show {run_id}` tells it in full.")
     return Run.open(settings.output_dir, run_id)
 
 
