@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from kaggle_workbench import cli, provenance, records
+from kaggle_workbench import cli, masking, provenance, records
 from kaggle_workbench.errors import UsageError, WorkError
 from kaggle_workbench.records import Run, list_runs
 from kaggle_workbench.settings import load_settings
@@ -124,7 +124,7 @@ def test_no_secret_and_no_absolute_path_is_written(tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("KAGGLE_API_TOKEN", token)
     monkeypatch.setenv("MONGODB_URI", "mongodb://user:hidden-password@host")
     settings = load_settings(start=tmp_path)
-    run = make(settings.output_dir, hide=records.hidden(settings))
+    run = make(settings.output_dir, hide=masking.hidden(settings))
     run.update(submission={"message": f"with {token}"})
     with pytest.raises(WorkError), run.step("train", parameters=records.parameters(settings, {"RATE": 0.1})):
         raise WorkError(f"{settings.input_dir}/train.csv: {token} and mongodb://user:hidden-password@host refused")

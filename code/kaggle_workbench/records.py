@@ -43,7 +43,8 @@ from typing import Any
 from kaggle_workbench import provenance
 from kaggle_workbench.errors import UsageError, WorkbenchError, WorkError
 from kaggle_workbench.files import disk_errors, locked, make_folder, write_json
-from kaggle_workbench.settings import SECRET_NAMES, SETTINGS, Secret, Settings
+from kaggle_workbench.masking import plain
+from kaggle_workbench.settings import SECRET_NAMES, SETTINGS, Settings
 
 SCHEMA = 1
 RECORD_FILE = "record.json"
@@ -63,7 +64,7 @@ class Run:
 
     Args:
         folder: The run's folder, which holds a record.
-        hide: Texts that must not stand in a record, with what stands instead (see `hidden`).
+        hide: Texts that must not stand in a record, with what stands instead (see `masking.hidden`).
     """
 
     def __init__(self, folder: Path, *, hide: Mapping[str, str] | None = None) -> None:
@@ -188,7 +189,7 @@ class Run:
             edit(document)
             document["revision"] += 1
             document["updated"] = _now()
-            write_json(self.folder / RECORD_FILE, _plain(document, self._hide))
+            write_json(self.folder / RECORD_FILE, plain(document, self._hide))
 
     def start(self, stage: str, **facts: Any) -> Step:
         """Begin a step; whoever begins it ends it with `Step.end`.
@@ -355,20 +356,6 @@ def trained_at(document: Mapping[str, Any]) -> str:
     )
 
 
-def hidden(settings: Settings) -> dict[str, str]:
-    """Texts that must not stand in a record: secrets' values and this machine's folders."""
-    folders = [
-        (settings.output_dir, "OUTPUT_DIR"),
-        (settings.input_dir, "INPUT_DIR"),
-        (settings.root, "."),
-        (Path.home(), "~"),
-    ]
-    hide = {str(path): name for path, name in folders if path is not None and path != Path("/")}
-    given = [*settings.secret_values(), *(os.environ.get(name, "") for name in SECRET_NAMES)]
-    # Shorter values are words of their own ("kaggle" as a user name) and would black out plain text.
-    return {value: "***" for value in given if len(value) > 7} | hide
-
-
 def parameters(settings: Settings, own: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """The settings that decide a result, by name, then the notebook's own parameters."""
     known = {name: getattr(settings, name.lower()) for name in SETTINGS if name not in NOT_RECORDED}
@@ -405,26 +392,6 @@ def _parse(content: bytes) -> dict[str, Any]:
 
 def _has_shape(value: Any, shape: Mapping[str, type]) -> bool:
     return isinstance(value, dict) and all(isinstance(value.get(name), kind) for name, kind in shape.items())
-
-
-def _plain(value: Any, hide: Mapping[str, str]) -> Any:
-    if isinstance(value, str):
-        for text in sorted(hide, key=len, reverse=True):
-            value = value.replace(text, hide[text])
-        return value
-    if value is None or isinstance(value, bool | int):
-        return value
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item, hide) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item, hide) for item in value]
-    if isinstance(value, Secret):
-        return "***"
-    if hasattr(value, "item"):
-        return _plain(value.item(), hide)
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return _plain(str(value), hide)
 
 
 def _error(error: BaseException) -> dict[str, Any]:

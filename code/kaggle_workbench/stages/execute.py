@@ -15,7 +15,8 @@ from typing import Any
 from kaggle_workbench import errors, show
 from kaggle_workbench.errors import UsageError, WorkbenchError, WorkError
 from kaggle_workbench.files import disk_errors, make_folder, write_json
-from kaggle_workbench.records import Run, hidden
+from kaggle_workbench.masking import hidden
+from kaggle_workbench.records import Run
 from kaggle_workbench.settings import Settings, load_settings, require_root
 
 STAGES: Mapping[str, str] = {"data": "01-data.ipynb", "train": "02-train.ipynb", "submit": "03-submit.ipynb"}

@@ -9,6 +9,7 @@ from typing import Any
 from kaggle_workbench import devices, envfiles, records
 from kaggle_workbench.competition.connect import source_kind
 from kaggle_workbench.errors import UsageError
+from kaggle_workbench.masking import hidden
 from kaggle_workbench.records import Run
 from kaggle_workbench.settings import SETTINGS, Settings, load_settings
 from kaggle_workbench.stages.data import DataStage
@@ -55,7 +56,7 @@ def open_stage(name: str, **parameters: Any) -> Any:
 
 
 def _run(name: str, settings: Settings, kind: str) -> Run:
-    hide = records.hidden(settings)
+    hide = hidden(settings)
     output, slug = settings.output_dir, settings.competition
     if settings.run_id and (output / "runs" / settings.run_id / records.RECORD_FILE).is_file():
         run = Run.open(output, settings.run_id, hide=hide)
