@@ -24,6 +24,7 @@ class Place:
         input_roots: Folders that may hold competition data besides the project's INPUT_DIR.
         output_dir: Where output goes when there is no project folder; None: the project's.
         session_hours: Length of a session in hours; None: no limit.
+        idle_minutes: Minutes without a person after which a session may be ended; None: no limit.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Place:
     input_roots: tuple[Path, ...] = ()
     output_dir: Path | None = None
     session_hours: float | None = None
+    idle_minutes: float | None = None
 
 
 def _on_kaggle() -> bool:
@@ -51,10 +53,11 @@ def _in_container() -> bool:
     return os.environ.get("KWB_PLACE") == "container"
 
 
-# Session limits as reported by users in 2026: 12 hours on Kaggle (9 in many code competitions) and on Colab.
+# Limits as reported by users in 2026 (read 2026-12): 12 hours on Kaggle (9 in many code competitions); on Colab
+# 12 hours, and 90 minutes idle.
 PLACES: tuple[Place, ...] = (
     Place("kaggle", "Kaggle", _on_kaggle, (Path("/kaggle/input"),), Path("/kaggle/working"), 12.0),
-    Place("colab", "Google Colab", _on_colab, (Path("/content/input"),), Path("/content/output"), 12.0),
+    Place("colab", "Google Colab", _on_colab, (Path("/content/input"),), Path("/content/output"), 12.0, 90.0),
     Place("container", "this container", _in_container),
     Place("workbench", "AI Workbench", _in_workbench),
     Place("local", "this machine", lambda: True),

@@ -68,6 +68,9 @@ class Settings:
     run_id: str | None
     store: str | None
     session_hours: float | None
+    checkpoint_minutes: float
+    force_resume: bool
+    tensorflow_build: str
     input_dir: Path
     output_dir: Path
     mongodb_uri: Secret | None
@@ -250,10 +253,13 @@ def _whole(least: int) -> Any:
     return parse
 
 
-def _hours(name: str, text: str, origin: str) -> float:
-    if not re.fullmatch(r"\d{1,4}(\.\d+)?", text) or float(text) <= 0:
-        raise _wrong(name, text, origin, "a number of hours above 0")
-    return float(text)
+def _number(unit: str, most: float) -> Any:
+    def parse(name: str, text: str, origin: str) -> float:
+        if not re.fullmatch(r"\d{1,4}(\.\d+)?", text) or not 0 < float(text) <= most:
+            raise _wrong(name, text, origin, f"a number of {unit} above 0, at most {most:g}")
+        return float(text)
+
+    return parse
 
 
 def _one_of(*choices: str) -> Any:
@@ -280,7 +286,10 @@ SETTINGS: Mapping[str, tuple[Any, Any]] = {
     "SUBMIT": (_flag, False),
     "RUN_ID": (_run_id, None),
     "STORE": (_text, None),
-    "SESSION_HOURS": (_hours, None),
+    "SESSION_HOURS": (_number("hours", 9999), None),
+    "CHECKPOINT_MINUTES": (_number("minutes", 1440), 10.0),
+    "FORCE_RESUME": (_flag, False),
+    "TENSORFLOW_BUILD": (_one_of("auto", "cpu", "cuda"), "auto"),
     "INPUT_DIR": (_path, None),
     "OUTPUT_DIR": (_path, None),
     "MONGODB_URI": (_secret, None),

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from kaggle_workbench.batches import Batches
-    from kaggle_workbench.callbacks import Progress, Recorder
+    from kaggle_workbench.callbacks.progress import Progress
+    from kaggle_workbench.callbacks.recorder import Recorder
     from kaggle_workbench.records import Run
 
 __all__ = ["Batches", "Progress", "Recorder", "callbacks"]
 
-_WHERE = {"Batches": "batches", "Progress": "callbacks", "Recorder": "callbacks"}
+_WHERE = {"Batches": "batches", "Progress": "callbacks.progress", "Recorder": "callbacks.recorder"}
 
 
 class HasRun(Protocol):
@@ -34,7 +35,8 @@ def callbacks(stage: HasRun, batches: Batches | None = None) -> list[Any]:
     Returns:
         Keras callbacks: each epoch into the record, and progress.
     """
-    from kaggle_workbench.callbacks import Progress, Recorder
+    from kaggle_workbench.callbacks.progress import Progress
+    from kaggle_workbench.callbacks.recorder import Recorder
 
     return [Recorder(stage.run, batches), Progress()]
 
