@@ -14,6 +14,7 @@ import pytest
 
 from kaggle_workbench import devices
 from kaggle_workbench.devices import Gpu
+from kaggle_workbench.devices import decision as decision_module
 from kaggle_workbench.errors import MissingError, UsageError
 from kaggle_workbench.settings import Settings, load_settings
 
@@ -59,10 +60,10 @@ def seen(monkeypatch: pytest.MonkeyPatch, driver: int | Exception, framework: in
             raise proof
         return 0.5
 
-    monkeypatch.setattr(devices, "driver_gpus", ask)
-    monkeypatch.setattr(devices, "_framework_gpus", lambda backend: framework)
-    monkeypatch.setattr(devices, "_prove", prove)
-    monkeypatch.setattr(devices, "_is_cpu_build", lambda backend: True)
+    monkeypatch.setattr(decision_module, "driver_gpus", ask)
+    monkeypatch.setattr(decision_module, "_framework_gpus", lambda backend: framework)
+    monkeypatch.setattr(decision_module, "_prove", prove)
+    monkeypatch.setattr(decision_module, "_is_cpu_build", lambda backend: True)
 
 
 def test_no_gpu_anywhere_is_the_cpu(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,16 +172,16 @@ def test_too_late_for_the_cpu_asks_for_a_new_kernel(project: Path, monkeypatch: 
 
 
 def test_a_wrong_result_is_no_proof(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(devices, "_multiply", lambda backend, kind, index, a, b: a @ b * 1.5)
+    monkeypatch.setattr(decision_module, "_multiply", lambda backend, kind, index, a, b: a @ b * 1.5)
     with pytest.raises(ArithmeticError, match="computes wrongly"):
-        devices._prove("tensorflow", "cpu", 1)
+        decision_module._prove("tensorflow", "cpu", 1)
 
 
 def test_the_driver_is_asked_without_a_framework() -> None:
     code = (
         "import sys; from kaggle_workbench import devices\n"
         "try: print(len(devices.driver_gpus()))\n"
-        "except devices.MissingError as error: print(error)\n"
+        "except devices.DriverError as error: print(error)\n"
         "assert not {'tensorflow', 'keras', 'jax', 'torch'} & set(sys.modules)"
     )
     environment = {**os.environ, "PYTHONPATH": str(CODE)}

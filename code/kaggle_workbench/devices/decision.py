@@ -19,6 +19,8 @@ from dataclasses import asdict, dataclass
 from importlib import metadata
 from typing import Any, Literal
 
+from kaggle_workbench.devices.cpu import cpu_cores
+from kaggle_workbench.devices.nvml import Gpu, driver_gpus
 from kaggle_workbench.errors import MissingError, UsageError
 from kaggle_workbench.settings import Settings
 from kaggle_workbench.show import plural
@@ -33,16 +35,6 @@ DEFAULTS: Mapping[str, str] = {
 NO_GPU: Mapping[str, str] = {"CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu"}
 PROOF_SIZE = 256
 PROOF_TOLERANCE = 1e-2
-
-
-@dataclass(frozen=True)
-class Gpu:
-    """One GPU as its driver reports it; memory in bytes."""
-
-    name: str
-    uuid: str
-    memory: int
-    free: int
 
 
 @dataclass(frozen=True)
@@ -156,49 +148,6 @@ def decide(settings: Settings, *, prove: bool = True) -> Decision:
     return Decision("gpu", seen, names, reason, None if unasked else len(gpus), seen, round(proof_s, 3))
 
 
-def driver_gpus() -> tuple[Gpu, ...]:
-    """The GPUs as NVML, the driver's own library, counts them; no driver means none.
-
-    Raises:
-        MissingError: There is a driver and it does not work; the message holds its own words.
-    """
-    import pynvml
-
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError as error:
-        if error.value in (pynvml.NVML_ERROR_LIBRARY_NOT_FOUND, pynvml.NVML_ERROR_DRIVER_NOT_LOADED):
-            return ()
-        raise _driver_error(error) from error
-    try:
-        handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
-        return tuple(_gpu(pynvml, handle) for handle in handles)
-    except pynvml.NVMLError as error:
-        raise _driver_error(error) from error
-    finally:
-        pynvml.nvmlShutdown()
-
-
-def cpu_cores() -> int:
-    """CPU cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _gpu(pynvml: Any, handle: Any) -> Gpu:
-    memory = pynvml.nvmlDeviceGetMemoryInfo(handle)
-    name, uuid = pynvml.nvmlDeviceGetName(handle), pynvml.nvmlDeviceGetUUID(handle)
-    # Older releases answer with bytes.
-    name, uuid = (text.decode() if isinstance(text, bytes) else text for text in (name, uuid))
-    return Gpu(name, uuid, int(memory.total), int(memory.free))
-
-
-def _driver_error(error: Exception) -> MissingError:
-    return MissingError(
-        f"The NVIDIA driver is there but does not answer: {error}.",
-        hint="Restart the machine (after a driver update this is needed), or go on without a GPU: GPU_COUNT=0.",
-    )
-
-
 def _driver_gpus(settings: Settings) -> tuple[tuple[Gpu, ...], str | None]:
     """The driver's GPUs, or why it could not be asked."""
     try:
@@ -235,7 +184,7 @@ def _choose_freest(settings: Settings) -> None:
         return
     gpus, _ = _driver_gpus(settings)
     if len(gpus) > wanted:
-        freest = sorted(gpus, key=lambda gpu: gpu.free, reverse=True)[:wanted]
+        freest = sorted(gpus, key=lambda gpu: gpu.free or 0, reverse=True)[:wanted]
         os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpu.uuid for gpu in freest)
 
 

@@ -1,0 +1,27 @@
+"""What computes: GPUs as the driver counts them, as the framework counts them, and a proof.
+
+"A GPU if there is one, else the CPU" fails silently everywhere: a framework that cannot use the GPU trains on the CPU
+for hours and nobody says so. Here the two counts are compared, a small computation is checked against NumPy on the
+device itself, and one `Decision` says what computes and why. The only room that touches NVML or asks a framework for
+its devices.
+"""
+
+from kaggle_workbench.devices.cpu import cpu_cores, cpu_facts
+from kaggle_workbench.devices.decision import DEFAULTS, FRAMEWORKS, Decision, decide, force_cpu_if_asked, prepare
+from kaggle_workbench.devices.nvml import DriverError, Gpu, GpuLostError, Process, driver_gpus
+
+__all__ = [
+    "DEFAULTS",
+    "FRAMEWORKS",
+    "Decision",
+    "DriverError",
+    "Gpu",
+    "GpuLostError",
+    "Process",
+    "cpu_cores",
+    "cpu_facts",
+    "decide",
+    "driver_gpus",
+    "force_cpu_if_asked",
+    "prepare",
+]
