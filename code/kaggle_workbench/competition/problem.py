@@ -77,19 +77,20 @@ class Problem:
         return rows.to_numpy().astype("uint8").reshape(-1, self.side, self.side)
 
 
-def read_problem(name: str, folder: Path) -> Problem:
+def read_problem(name: str, folder: Path, *, home: Path | None = None) -> Problem:
     """Read a competition's tables.
 
     Args:
         name: Slug, for messages.
         folder: Where its files are.
+        home: Folder for binary copies of large tables; None: none are kept.
 
     Raises:
         UsageError: It has no training or no test table.
         WorkError: A table is damaged.
     """
     train_file, test_file = _table(name, folder, "train"), _table(name, folder, "test")
-    train, test = read_table(train_file), read_table(test_file)
+    train, test = read_table(train_file, home=home), read_table(test_file, home=home)
     sample_file = find_sample(folder)
     wanted = read_sample(sample_file) if sample_file is not None else None
     id = wanted.id if wanted is not None else ""

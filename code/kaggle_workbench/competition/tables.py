@@ -12,11 +12,14 @@ import io
 import re
 import warnings
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from kaggle_workbench.competition import copies, numbers
 from kaggle_workbench.competition.csvfiles import DAMAGE, Look, look, open_bytes, open_text, separator
+from kaggle_workbench.competition.numbers import SMALL_TYPES, WIDE_COLUMNS
 from kaggle_workbench.competition.sample import BrokenRowError, open_rows
 from kaggle_workbench.errors import UsageError, WorkError
 from kaggle_workbench.show import warn
@@ -25,15 +28,14 @@ if TYPE_CHECKING:
     import pandas as pd
 
 HEAD_ROWS = 1000
-# From so many numbered columns of whole numbers on, a table holds measurements of one kind, such as pixels.
-WIDE_COLUMNS = 64
-SMALL_TYPES = ("uint8", "int16", "uint16", "int32")
 # Up to here a float holds every whole number.
 EXACT_FLOAT = 2**53
 _SCAN_BYTES = 1 << 24
 
 
-def read_table(path: Path, *, columns: Sequence[str] | None = None, rows: int | None = None) -> pd.DataFrame:
+def read_table(
+    path: Path, *, columns: Sequence[str] | None = None, rows: int | None = None, home: Path | None = None
+) -> pd.DataFrame:
     """Read a CSV file, plain, `.gz` or `.zip` with one member.
 
     The separator (comma, semicolon, tab, bar) is taken from the header; the encoding is UTF-8 or what a byte
@@ -43,6 +45,7 @@ def read_table(path: Path, *, columns: Sequence[str] | None = None, rows: int | 
         path: The file.
         columns: Only these columns; by default all.
         rows: Only so many rows from the top; by default all.
+        home: Folder for a binary copy (see `copies`), from which a whole table is read the next time.
 
     Returns:
         The table. Text columns hold `str`; whole numbers are int64 (Int64 where values are missing and a float
@@ -56,9 +59,35 @@ def read_table(path: Path, *, columns: Sequence[str] | None = None, rows: int | 
     if not path.is_file():
         what = "is a folder" if path.is_dir() else "does not exist"
         raise UsageError(f"{path} {what}.", hint="Give the path of a CSV file.")
+    whole = columns is None and rows is None
+    keeps = home if whole and path.stat().st_size >= copies.LEAST_BYTES else None
+    if keeps is not None and (copied := copies.read_copy(path, keeps)) is not None:
+        return copied
     seen = look(path)
     if seen.problem:
         raise WorkError(f"{path} cannot be read as a table: it is {seen.problem}.", hint=_hint(seen.problem))
+    if keeps is not None:
+        return _read_and_keep(path, seen, keeps)
+    table = numbers.read(path, seen) if whole else None
+    return table if table is not None else _read(path, seen, columns, rows)
+
+
+def _read_and_keep(path: Path, seen: Look, home: Path) -> pd.DataFrame:
+    with ThreadPoolExecutor(1) as background, copies.drafted(path, home) as draft:
+        if draft is not None:
+            state = background.submit(copies.state_of, path)
+            names = numbers.keep(path, seen, draft)
+            if names is not None and copies.save(draft, path, home, state.result(), names):
+                copied = copies.read_copy(path, home)
+                if copied is not None:
+                    return copied
+        table = _read(path, seen, None, None)
+        if draft is not None and copies.add_frame(draft, table):
+            copies.save(draft, path, home, state.result(), [str(name) for name in table.columns])
+        return table
+
+
+def _read(path: Path, seen: Look, columns: Sequence[str] | None, rows: int | None) -> pd.DataFrame:
     reader = _Reader(path, seen, columns, rows)
     try:
         return reader.read("utf-8")
