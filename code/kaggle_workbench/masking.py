@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from kaggle_workbench.settings import SECRET_NAMES, Secret, Settings
+
+# Only folders that systems have at their root: an address's path or a unit such as "B/s" is no file.
+_ROOTS = (
+    "home|root|tmp|var|usr|opt|mnt|media|srv|etc|run|data|work|workspace|project|kaggle|content|Users|private|Volumes"
+)
+_STOP = r"\s/\\:'\"<>|,;()"
+_PATH = re.compile(rf"(?<![\w./:~-])(?:(?:file://)?/(?:{_ROOTS})/|[A-Za-z]:\\)(?:[^{_STOP}]+[/\\])*([^{_STOP}]*)")
 
 
 def hidden(settings: Settings) -> dict[str, str]:
@@ -26,21 +34,31 @@ def hidden(settings: Settings) -> dict[str, str]:
 
 
 def plain(value: Any, hide: Mapping[str, str]) -> Any:
-    """A value as JSON holds it: numbers that are not finite are None, texts of `hide` are replaced."""
+    """A value as JSON holds it: numbers that are not finite are None, texts of `hide` are replaced, paths cut."""
+    # A longer text may hold a shorter one, so it goes first.
+    return _plain(value, {text: hide[text] for text in sorted(hide, key=len, reverse=True)})
+
+
+def without_folders(text: str) -> str:
+    """A text whose absolute paths have lost their folders: `"no /home/ann/x.csv"` is `"no .../x.csv"`."""
+    return _PATH.sub(r".../\1", text) if "/" in text or "\\" in text else text
+
+
+def _plain(value: Any, hide: Mapping[str, str]) -> Any:
     if isinstance(value, str):
-        for text in sorted(hide, key=len, reverse=True):
-            value = value.replace(text, hide[text])
-        return value
+        for text, instead in hide.items():
+            value = value.replace(text, instead)
+        return without_folders(value)
     if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, Mapping):
-        return {str(key): plain(item, hide) for key, item in value.items()}
+        return {_plain(str(key), hide): _plain(item, hide) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(item, hide) for item in value]
+        return [_plain(item, hide) for item in value]
     if isinstance(value, Secret):
         return "***"
     if hasattr(value, "item"):
-        return plain(value.item(), hide)
+        return _plain(value.item(), hide)
     if isinstance(value, float):
         return value if math.isfinite(value) else None
-    return plain(str(value), hide)
+    return _plain(str(value), hide)

@@ -6,6 +6,7 @@ installed packages' metadata.
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import re
@@ -19,6 +20,9 @@ from typing import Any
 
 PACKAGES = ("keras", "tensorflow", "tensorflow-cpu", "jax", "torch", "numpy", "pandas", "scikit-learn", "kaggle")
 GIT_TIMEOUT_S = 10
+LOCK_FILE = Path(".project") / "image.lock"
+# Kaggle's images name the commit of docker-python they were built from.
+IMAGE_COMMIT_FILE = Path("/etc/git_commit")
 
 
 def versions() -> dict[str, str]:
@@ -43,6 +47,28 @@ def commit(root: Path | None) -> dict[str, Any] | None:
     code = ("--", ".", ":!data/input", ":!data/output")
     changed = _git(root, "status", "--porcelain", "--untracked-files=no", *code)
     return {"commit": head, "dirty": bool(changed)} if head and changed is not None else None
+
+
+def image(root: Path | None) -> dict[str, Any] | None:
+    """The image of the project's lock, as far as it is known, and whether this process runs in one.
+
+    Returns:
+        {image, tag, digest, commit, inside}; None where there is neither a lock nor an image.
+    """
+    lock: Any = None
+    if root is not None:
+        try:
+            lock = json.loads((root / LOCK_FILE).read_bytes())
+        except (OSError, ValueError):
+            lock = None
+    try:
+        inside: str | None = IMAGE_COMMIT_FILE.read_text(encoding="ascii", errors="replace").strip()
+    except OSError:
+        inside = None
+    if not isinstance(lock, dict):
+        return {"image": None, "tag": None, "digest": None, "commit": inside, "inside": True} if inside else None
+    known = {name: lock.get(name) for name in ("image", "tag", "digest")}
+    return {**known, "commit": inside or lock.get("git_commit"), "inside": bool(inside or os.environ.get("NVWB_UID"))}
 
 
 def this_process() -> dict[str, Any]:

@@ -1,0 +1,150 @@
+"""A record as a document: its form, what makes it whole, and how one of schema 1 is read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from kaggle_workbench.errors import WorkbenchError
+
+SCHEMA = 2
+RECORD_FILE = "record.json"
+STATUSES = ("running", "paused", "done", "failed", "died", "damaged")
+# What readers rely on; a document without it is "damaged", so that it cannot bring down a listing.
+SHAPE = {"schema": int, "id": str, "status": str, "created": str, "steps": list}
+STEP_SHAPE = {"stage": str, "status": str, "process": dict, "parameters": dict, "versions": dict}
+# What schema 2 added.
+_NEW_IN_STEP = ("peak_gpu_memory_bytes", "mean_gpu_utilisation", "seed")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
+
+
+def new(run_id: str, competition: str, source: str, parent: str | None) -> dict[str, Any]:
+    """The record of a run in which nothing has happened yet."""
+    import uuid
+
+    moment = now()
+    return {
+        "schema": SCHEMA,
+        "uid": uuid.uuid4().hex,
+        "id": run_id,
+        "revision": 0,
+        "status": "running",
+        "competition": competition,
+        "source": source,
+        "created": moment,
+        "updated": moment,
+        "parent": parent,
+        **dict.fromkeys(("metric", "cv", "lb", "submission", "checkpoint")),
+        "history": [],
+        "data": {},
+        "pictures": [],
+        "steps": [],
+    }
+
+
+def parse(content: bytes | str, run_id: str | None = None) -> dict[str, Any]:
+    """A record from its JSON, as one of the present schema.
+
+    Args:
+        content: The file's content.
+        run_id: Name of the run's folder, which is the run's name whatever the document says.
+
+    Raises:
+        ValueError: It is no record, or one of a newer schema.
+    """
+    return checked(json.loads(content), run_id)
+
+
+def checked(document: Any, run_id: str | None = None) -> dict[str, Any]:
+    """A document as a record of the present schema (see `parse`)."""
+    if not _has_shape(document, SHAPE):
+        raise ValueError("not a run record")
+    if document["schema"] > SCHEMA:
+        raise ValueError(f"written by a newer version, schema {document['schema']}")
+    facts = [document.get(name) or {} for name in ("cv", "lb", "submission", "checkpoint", "data")]
+    whole = isinstance(document.get("revision", 0), int) and isinstance(document.get("history") or [], list)
+    if not whole or not all(isinstance(fact, dict) for fact in facts):
+        raise ValueError("not a whole run record")
+    if not all(_has_shape(step, STEP_SHAPE) for step in document["steps"]):
+        raise ValueError("not a whole run record")
+    if document["schema"] < SCHEMA or not isinstance(document.get("uid"), str):
+        _upgrade(document)
+    if run_id is not None:
+        document["id"] = run_id
+    return dict(document)
+
+
+def uid_of(document: Mapping[str, Any]) -> str:
+    """The uid of a record that has none: made of its name and start, so that every reader finds the same."""
+    known = json.dumps([document["id"], document["created"], document.get("competition"), document.get("source")])
+    return hashlib.sha256(known.encode()).hexdigest()[:32]
+
+
+def is_name(text: Any) -> bool:
+    """Whether a text can be the name of a run, and so of a folder."""
+    return isinstance(text, str) and bool(_NAME.fullmatch(text))
+
+
+def tidy(document: dict[str, Any]) -> None:
+    """Bring what the stages wrote into the schema's form: folds are named, times are UTC."""
+    if isinstance(document.get("cv"), dict):
+        document["cv"].setdefault("folds", None)
+    for name, key in (("submission", "sent"), ("checkpoint", "written")):
+        fact = document.get(name)
+        if isinstance(fact, dict) and isinstance(fact.get(key), str):
+            fact[key] = utc(fact[key])
+
+
+def trained_at(document: Mapping[str, Any]) -> str:
+    """When the run's training ended, in UTC; "" when none was finished."""
+    return max(
+        (step["ended"] or "" for step in document["steps"] if step["stage"] == "train" and step["status"] == "done"),
+        default="",
+    )
+
+
+def error_facts(error: BaseException) -> dict[str, Any]:
+    """An error as a record keeps it."""
+    kind = type(error).__name__
+    if isinstance(error, WorkbenchError):
+        return {"kind": kind, "message": error.message, "hint": error.hint, "exit_code": error.exit_code}
+    text = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
+    return {"kind": kind, "message": text[:2000], "hint": "", "exit_code": 1}
+
+
+def now() -> str:
+    """The time, UTC, in the form records use."""
+    return _text(datetime.now(UTC))
+
+
+def utc(text: str) -> str:
+    """A time in the form records use; one without a zone is taken for UTC, what is no time stays as it is."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return text
+    return _text(moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC))
+
+
+def _text(moment: datetime) -> str:
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _upgrade(document: dict[str, Any]) -> None:
+    document.update(schema=SCHEMA, uid=uid_of(document))
+    document.setdefault("checkpoint", None)
+    if isinstance(document.get("cv"), dict):
+        document["cv"].setdefault("folds", None)
+    for step in document["steps"]:
+        for name in _NEW_IN_STEP:
+            step.setdefault(name, None)
+        if step["seed"] is None:
+            step["seed"] = step["parameters"].get("SEED")
+
+
+def _has_shape(value: Any, shape: Mapping[str, type]) -> bool:
+    return isinstance(value, dict) and all(isinstance(value.get(name), kind) for name, kind in shape.items())
