@@ -38,7 +38,10 @@ def callbacks(stage: HasRun, batches: Batches | None = None) -> list[Any]:
     from kaggle_workbench.callbacks.progress import Progress
     from kaggle_workbench.callbacks.recorder import Recorder
 
-    return [Recorder(stage.run, batches), Progress()]
+    made: list[Any] = [Recorder(stage.run, batches)]
+    # Here, in this order: boards.ScalarLog, guard.DeviceGuard.
+    made.append(Progress())
+    return made
 
 
 def __getattr__(name: str) -> Any:
