@@ -37,6 +37,15 @@ class WorkError(WorkbenchError):
     exit_code = 1
 
 
+class PausedError(WorkbenchError):
+    """The work was saved and stopped before its end, and goes on from there (exit code 1).
+
+    Not a fault: a session that ends, or a person who stops it. The message says how to go on.
+    """
+
+    exit_code = 1
+
+
 class UsageError(WorkbenchError):
     """Wrong use or a wrong setting (exit code 2)."""
 
