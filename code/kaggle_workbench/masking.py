@@ -29,8 +29,21 @@ def hidden(settings: Settings) -> dict[str, str]:
     ]
     hide = {str(path): name for path, name in folders if path is not None and path != Path("/")}
     given = [*settings.secret_values(), *(os.environ.get(name, "") for name in SECRET_NAMES)]
+    given += [part for value in given if "://" in value for part in passwords(value)]
     # Shorter values are words of their own ("kaggle" as a user name) and would black out plain text.
     return {value: "***" for value in given if len(value) > 7} | hide
+
+
+def passwords(uri: str) -> list[str]:
+    """The secret parts of an address such as MONGODB_URI: as written and as they are meant."""
+    from urllib.parse import unquote
+
+    _, _, rest = uri.partition("://")
+    user, _, _ = rest.rpartition("@")
+    found = [user.partition(":")[2]]
+    options = (part.partition("=") for part in rest.partition("?")[2].split("&"))
+    found += [value for name, _, value in options if "password" in name.lower() or "properties" in name.lower()]
+    return sorted({form for text in found if text for form in (text, unquote(text))}, key=len, reverse=True)
 
 
 def plain(value: Any, hide: Mapping[str, str]) -> Any:

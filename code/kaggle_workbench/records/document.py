@@ -73,6 +73,8 @@ def checked(document: Any, run_id: str | None = None) -> dict[str, Any]:
         raise ValueError("not a whole run record")
     if document["schema"] < SCHEMA or not isinstance(document.get("uid"), str):
         _upgrade(document)
+    document.setdefault("revision", 0)
+    document.setdefault("updated", document["created"])
     if run_id is not None:
         document["id"] = run_id
     return dict(document)
@@ -82,6 +84,17 @@ def uid_of(document: Mapping[str, Any]) -> str:
     """The uid of a record that has none: made of its name and start, so that every reader finds the same."""
     known = json.dumps([document["id"], document["created"], document.get("competition"), document.get("source")])
     return hashlib.sha256(known.encode()).hexdigest()[:32]
+
+
+def digest(document: Mapping[str, Any]) -> str:
+    """What a record says, as 64 hexadecimal digits: equal on every machine, whatever the run's name there."""
+    told = {name: value for name, value in document.items() if name not in ("id", "seen")}
+    return hashlib.sha256(json.dumps(told, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def age(document: Mapping[str, Any]) -> tuple[int, str]:
+    """Of two copies of a record the one with the higher age is the newer."""
+    return int(document.get("revision") or 0), str(document.get("updated") or "")
 
 
 def is_name(text: Any) -> bool:

@@ -28,6 +28,18 @@ def each_run(
     output_dir: Path, *, competition: str | None = None, source: str | None = None
 ) -> Iterator[dict[str, Any]]:
     """The same in no order, one at a time, for those who need not hold them all (see `list_runs`)."""
+    for folder, document in each_record(output_dir):
+        if document is None:
+            document = {"id": os.path.basename(folder), "status": "damaged", "created": "", "steps": []}  # noqa: PTH119
+        if competition not in (None, document.get("competition")) or source not in (None, document.get("source")):
+            continue
+        if document["status"] == "running":
+            document["status"] = true_status(document, Path(folder))
+        yield document
+
+
+def each_record(output_dir: Path) -> Iterator[tuple[str, dict[str, Any] | None]]:
+    """Each run's folder and its record as it is written; None for one that is damaged."""
     try:
         with disk_errors(output_dir / "runs", deed="read"):
             entries = list(os.scandir(output_dir / "runs"))
@@ -37,13 +49,8 @@ def each_run(
         try:
             # Not through Path: with thousands of runs its overhead is seen.
             with open(f"{entry.path}/{RECORD_FILE}", "rb") as file:  # noqa: PTH123
-                document = parse(file.read(), entry.name)
+                yield entry.path, parse(file.read(), entry.name)
         except (FileNotFoundError, NotADirectoryError):
             continue
         except (OSError, ValueError, RecursionError):
-            document = {"id": entry.name, "status": "damaged", "created": "", "steps": []}
-        if competition not in (None, document.get("competition")) or source not in (None, document.get("source")):
-            continue
-        if document["status"] == "running":
-            document["status"] = true_status(document, Path(entry.path))
-        yield document
+            yield entry.path, None
