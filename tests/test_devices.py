@@ -1,7 +1,11 @@
-"""What computes: the counts are compared, the computation is proved, and nothing is silent."""
+"""What computes: the counts are compared, the computation is proved, and nothing is silent.
+
+The driver is the real nvidia-ml-py on a library of our own (tests/fake_nvml.py); only the framework's count is set.
+"""
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
@@ -12,21 +16,28 @@ from typing import Any
 
 import pytest
 
+import fake_nvml
 from kaggle_workbench import devices
-from kaggle_workbench.devices import Gpu
-from kaggle_workbench.devices import decision as decision_module
+from kaggle_workbench.devices import choice, framework, nvml
 from kaggle_workbench.errors import MissingError, UsageError
 from kaggle_workbench.settings import Settings, load_settings
 
 CODE = Path(__file__).resolve().parent.parent / "code"
-NAMES = ("CUDA_VISIBLE_DEVICES", "JAX_PLATFORMS", "KERAS_BACKEND", "GPU_COUNT", "ALLOW_CPU", *devices.DEFAULTS)
+NAMES = ("GPU_COUNT", "ALLOW_CPU", "KERAS_BACKEND", "TF_ENABLED_DEVICE_TYPES", *choice.NO_GPU, *devices.DEFAULTS)
 
 
 @pytest.fixture(autouse=True)
-def own_environment() -> Iterator[None]:
+def own_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No choice of an earlier test, and a driver without GPUs."""
     before = dict(os.environ)
     for name in NAMES:
         os.environ.pop(name, None)
+    monkeypatch.setattr(choice, "_chosen", None)
+    monkeypatch.setattr(choice, "_before_hiding", {})
+    monkeypatch.setattr(framework, "loaded", list)
+    monkeypatch.setattr(nvml, "PCI", Path("/nowhere"))
+    fake_nvml.load()
+    driver(0)
     yield
     os.environ.clear()
     os.environ.update(before)
@@ -43,98 +54,236 @@ def settings(project: Path, **given: Any) -> Settings:
     return load_settings(given, start=project)
 
 
-def gpus(count: int) -> tuple[Gpu, ...]:
-    return tuple(Gpu("RTX A6000", f"GPU-{n:08d}", 48 * 10**9, (n + 1) * 10**9) for n in range(count))
+def driver(gpus: int, **facts: Any) -> None:
+    """Let the driver have so many GPUs, with facts as tests/fake_nvml.py names them (FREE, NAME, INIT, ...)."""
+    os.environ["FAKE_GPUS"] = str(gpus)
+    for name, value in facts.items():
+        os.environ[f"FAKE_NVML_{name}"] = str(value)
 
 
-def seen(monkeypatch: pytest.MonkeyPatch, driver: int | Exception, framework: int, proof: Any = 0.5) -> None:
-    """Let the driver and the framework count so many GPUs."""
+def sees(monkeypatch: pytest.MonkeyPatch, gpus: int, proof: Exception | None = None, words: str = "") -> None:
+    """Let the framework see so many GPUs; `proof` is what it raises when it should compute there."""
 
-    def ask() -> tuple[Gpu, ...]:
-        if isinstance(driver, Exception):
-            raise driver
-        return gpus(driver)
-
-    def prove(backend: str, kind: str, count: int) -> float:
-        if isinstance(proof, Exception) and kind == "gpu":
+    def prove(backend: str, kind: str, count: int) -> list[float]:
+        if proof and kind == "gpu":
             raise proof
-        return 0.5
+        return [0.25] * count
 
-    monkeypatch.setattr(decision_module, "driver_gpus", ask)
-    monkeypatch.setattr(decision_module, "_framework_gpus", lambda backend: framework)
-    monkeypatch.setattr(decision_module, "_prove", prove)
-    monkeypatch.setattr(decision_module, "_is_cpu_build", lambda backend: True)
-
-
-def test_no_gpu_anywhere_is_the_cpu(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen(monkeypatch, 0, 0)
-    decision = devices.decide(settings(project))
-    assert (decision.kind, decision.nvml, decision.framework) == ("cpu", 0, 0)
-    assert decision.line == f"CPU ({devices.cpu_cores()} cores): no NVIDIA GPU here".replace("(1 cores)", "(1 core)")
-    assert json.loads(json.dumps(decision.to_dict()))["kind"] == "cpu"
+    monkeypatch.setattr(framework, "count", lambda backend: gpus)
+    monkeypatch.setattr(framework, "prove", prove)
+    monkeypatch.setattr(framework, "build", lambda backend: framework.Build("12.5", ("sm_70", "compute_90")))
+    monkeypatch.setattr(framework, "own_words", lambda backend: words)
 
 
-def test_gpus_that_both_count_compute(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen(monkeypatch, 2, 2)
-    decision = devices.decide(settings(project))
-    assert (decision.kind, decision.count) == ("gpu", 2)
-    assert decision.line.startswith("2 GPUs (RTX A6000): computed on each")
-    more = devices.decide(settings(project, GPU_COUNT=9))
-    assert "9 asked for, 2 there" in more.line
+# --- The matrix ---
+
+BROKEN = "broken"
+DRIVERS: tuple[int | str, ...] = (0, 1, 2, 8, BROKEN)
+CELLS = list(itertools.product(DRIVERS, (0, 1, 2), (None, 0, 1, 9), (False, True)))
 
 
-@pytest.mark.parametrize(("driver", "framework"), [(1, 0), (2, 1), (0, 1), (8, 0)])
-def test_counts_that_disagree_stop_the_run(
-    project: Path, monkeypatch: pytest.MonkeyPatch, driver: int, framework: int
+@pytest.mark.parametrize(("present", "seen", "asked", "allow"), CELLS)
+def test_the_matrix(
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    present: int | str,
+    seen: int,
+    asked: int | None,
+    allow: bool,
 ) -> None:
-    seen(monkeypatch, driver, framework)
-    with pytest.raises(MissingError, match=f"TensorFlow sees {framework}"):
+    """Driver x framework x GPU_COUNT x ALLOW_CPU: the rule of docs/gpus.md, written down again here."""
+    driver(2, INIT=fake_nvml.MISMATCH) if present == BROKEN else driver(int(present))
+    # The framework obeys what hides GPUs from it, unless it was imported before: that is what `seen` stands for.
+    sees(monkeypatch, seen)
+    given = settings(project, GPU_COUNT=asked, ALLOW_CPU=allow)
+
+    def outcome() -> devices.Decision:
+        devices.prepare(given)
+        return devices.decide(given)
+
+    if asked == 0:
+        # The driver does not matter. A framework that has a GPU all the same was imported too early.
+        if seen:
+            with pytest.raises(UsageError, match="GPU_COUNT is 0") as too_late:
+                outcome()
+            assert "Restart the kernel" in too_late.value.hint
+        else:
+            decision = outcome()
+            assert (decision.kind, decision.reason) == ("cpu", "by request (GPU_COUNT=0)")
+        return
+    if present == BROKEN:
+        if not allow:
+            with pytest.raises(devices.DriverError, match="different versions") as broken:
+                outcome()
+            assert "Restart the machine" in broken.value.hint
+            return
+        decision = outcome()
+        assert "different versions" in decision.line, "trouble is said even when it goes on"
+        assert (decision.kind, decision.nvml) == ("gpu" if seen else "cpu", None)
+        return
+    wanted = int(present) if asked is None else min(int(present), asked)
+    if seen != wanted and not allow:
+        with pytest.raises(MissingError) as stopped:
+            outcome()
+        assert f"TensorFlow sees {seen}" in stopped.value.message
+        assert f"the driver has {wanted} usable GPU" in stopped.value.message
+        assert "GPU_COUNT=0" in stopped.value.hint
+        return
+    decision = outcome()
+    assert decision.kind == ("gpu" if seen else "cpu")
+    assert (decision.nvml, decision.framework) == (present, seen)
+    if seen:
+        assert decision.count == seen
+        assert "computed on each" in decision.line
+    if seen != wanted:
+        assert f"TensorFlow sees {seen}" in decision.line
+        assert "ALLOW_CPU" in decision.line
+    elif asked is not None and asked > int(present):
+        assert f"{asked} GPU" in decision.line or f"{asked} asked for, {seen} there" in decision.line
+    elif not seen:
+        assert decision.reason == "no NVIDIA GPU here"
+    assert json.loads(json.dumps(decision.to_dict()))["reason"] == decision.reason
+
+
+def test_the_line_names_what_computes(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    driver(2, NAME="RTX A6000")
+    sees(monkeypatch, 2)
+    assert devices.decide(settings(project)).line == "2 GPUs (RTX A6000): computed on each in 0.5 s, equal to NumPy"
+    driver(0)
+    sees(monkeypatch, 0)
+    cores = f"{devices.cpu_cores()} core" + ("s" if devices.cpu_cores() != 1 else "")
+    assert devices.decide(settings(project)).line == f"CPU ({cores}): no NVIDIA GPU here"
+
+
+def test_the_record_does_not_tell_whose_gpus_they_are(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    driver(1, PROCESS=f"0:{os.getpid()}:1000")
+    sees(monkeypatch, 1)
+    kept = devices.decide(settings(project)).to_dict()
+    assert kept["gpus"][0]["capability"] == "7.5"
+    assert "GPU-0000" not in json.dumps(kept)
+    assert str(os.getpid()) not in json.dumps(kept)
+
+
+def test_pytorch_uses_one_and_says_so(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    driver(2)
+    sees(monkeypatch, 2)
+    decision = devices.decide(settings(project, KERAS_BACKEND="torch"))
+    assert (decision.count, decision.framework, len(decision.gpus)) == (1, 2, 1)
+    assert "one of 2, since Keras trains on one GPU with PyTorch" in decision.line
+
+
+def test_a_gpu_cut_into_parts_may_show_one_part(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    driver(2, MIG="1;1")
+    sees(monkeypatch, 1)
+    assert devices.decide(settings(project)).kind == "gpu"
+    sees(monkeypatch, 0)
+    with pytest.raises(MissingError, match="sees 0"):
         devices.decide(settings(project))
-    decision = devices.decide(settings(project, ALLOW_CPU=True))
-    assert decision.kind == "cpu"
-    assert "ALLOW_CPU" in decision.line
-    assert decision.framework == framework
 
 
 def test_a_computation_that_fails_stops_the_run(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen(monkeypatch, 1, 1, RuntimeError("CUDA_ERROR_NO_BINARY_FOR_GPU\nmore"))
-    with pytest.raises(MissingError, match="cannot compute there: CUDA_ERROR_NO_BINARY_FOR_GPU"):
+    driver(1)
+    sees(monkeypatch, 1, RuntimeError("a new kind of fault\nmore"))
+    with pytest.raises(MissingError, match="cannot compute there: a new kind of fault"):
         devices.decide(settings(project))
-    assert devices.decide(settings(project, ALLOW_CPU=True)).kind == "cpu"
+    decision = devices.decide(settings(project, ALLOW_CPU=True))
+    assert (decision.kind, decision.avoid) == ("cpu", True), "its GPU has to be kept from the training"
 
 
-def test_a_broken_driver_is_named_and_not_taken_for_none(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen(monkeypatch, MissingError("The NVIDIA driver is there but does not answer: mismatch."), 0)
-    with pytest.raises(MissingError, match="mismatch"):
+def test_without_proof_the_installed_package_decides(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    driver(1)
+    monkeypatch.setattr(framework, "cannot_use_gpus", lambda backend: True)
+    with pytest.raises(MissingError, match="built for the CPU only") as caught:
+        devices.decide(settings(project), prove=False)
+    assert "TENSORFLOW_BUILD=cuda" in caught.value.hint
+    assert devices.decide(settings(project, ALLOW_CPU=True), prove=False).kind == "cpu"
+    monkeypatch.setattr(framework, "cannot_use_gpus", lambda backend: False)
+    assert devices.decide(settings(project), prove=False).line == "1 GPU (Made Up T4): as the driver counts"
+
+
+def test_a_framework_that_is_not_installed_is_named_with_what_brings_it(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "tensorflow", None)
+    monkeypatch.delitem(sys.modules, "tensorflow")
+    monkeypatch.setattr(sys, "path", [str(CODE)])
+    monkeypatch.setattr(sys, "meta_path", [finder for finder in sys.meta_path if "editable" not in repr(finder)])
+    with pytest.raises(MissingError, match="TensorFlow is not installed") as caught:
         devices.decide(settings(project))
-    assert "mismatch" in devices.decide(settings(project, ALLOW_CPU=True)).line
-    assert devices.decide(settings(project, GPU_COUNT=0)).reason == "by request (GPU_COUNT=0)"
+    assert "kaggle-workbench[local,cpu]" in caught.value.hint
+
+
+# --- Which GPUs a framework gets to see ---
+
+
+def shown() -> list[int]:
+    return [int(uuid[-1]) - 1 for uuid in os.environ["CUDA_VISIBLE_DEVICES"].split(",")]
+
+
+def test_the_freest_gpus_are_taken(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    driver(4, FREE="1000000000;9000000000;2000000000;15000000000")
+    sees(monkeypatch, 0)
+    devices.prepare(settings(project, GPU_COUNT=2))
+    assert shown() == [3, 1]
+    devices.prepare(settings(project, GPU_COUNT=3))
+    assert shown() == [3, 1, 2], "another stage in the same kernel chooses anew"
+    devices.prepare(settings(project))
+    assert "CUDA_VISIBLE_DEVICES" not in os.environ
+    devices.prepare(settings(project, GPU_COUNT=9))
+    assert "CUDA_VISIBLE_DEVICES" not in os.environ
+
+
+def test_the_choice_is_made_among_those_the_user_shows(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    driver(4, FREE="1000000000;9000000000;2000000000;15000000000")
+    sees(monkeypatch, 0)
+    os.environ["CUDA_VISIBLE_DEVICES"] = "0,1,2"
+    devices.prepare(settings(project, GPU_COUNT=1))
+    assert shown() == [1]
+    devices.prepare(settings(project))
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "0,1,2"
+
+
+def test_too_late_to_choose_asks_for_a_new_kernel(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    driver(2)
+    sees(monkeypatch, 2)
+    monkeypatch.setattr(framework, "loaded", lambda: ["tensorflow"])
+    for count in (0, 1):
+        with pytest.raises(UsageError, match=f"GPU_COUNT is {count}, but TensorFlow is loaded") as caught:
+            devices.prepare(settings(project, GPU_COUNT=count))
+        assert "Restart the kernel" in caught.value.hint
+    devices.prepare(settings(project, GPU_COUNT=2))
+    sees(monkeypatch, 0)
+    devices.prepare(settings(project, GPU_COUNT=0))
 
 
 def test_gpus_hidden_by_the_user_are_said(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen(monkeypatch, 2, 0)
+    driver(3)
+    sees(monkeypatch, 0)
     os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
-    assert devices.decide(settings(project)).reason == "CUDA_VISIBLE_DEVICES hides 2 GPUs"
-    seen(monkeypatch, 3, 2)
-    for text in ("0,2", "GPU-00000001,GPU-00000002", "0,1,7,2"):
+    assert devices.decide(settings(project)).reason == "CUDA_VISIBLE_DEVICES hides 3 GPUs"
+    sees(monkeypatch, 2)
+    ids = [gpu.uuid for gpu in devices.driver_gpus()]
+    for text in ("0,2", f"{ids[1]},{ids[2]}", "0,1,7,2", "0,1,1"):
         os.environ["CUDA_VISIBLE_DEVICES"] = text
         assert devices.decide(settings(project)).count == 2, text
 
 
-def test_the_freest_gpus_are_taken(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen(monkeypatch, 4, 0)
-    devices.prepare(settings(project, GPU_COUNT=2))
-    assert os.environ["CUDA_VISIBLE_DEVICES"] == "GPU-00000003,GPU-00000002"
-    devices.prepare(settings(project, GPU_COUNT=1))
-    assert os.environ["CUDA_VISIBLE_DEVICES"] == "GPU-00000003,GPU-00000002", "what is set already is left alone"
+def test_the_cpu_by_request_ends_with_the_request(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sees(monkeypatch, 0)
+    os.environ["JAX_PLATFORMS"] = "cuda,cpu"
+    devices.prepare(settings(project, GPU_COUNT=0))
+    assert {name: os.environ[name] for name in choice.NO_GPU} == dict(choice.NO_GPU)
+    devices.prepare(settings(project))
+    assert os.environ["JAX_PLATFORMS"] == "cuda,cpu"
+    assert "CUDA_VISIBLE_DEVICES" not in os.environ
 
 
 def test_defaults_do_not_touch_what_the_user_set(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen(monkeypatch, 0, 0)
     os.environ["TF_FORCE_GPU_ALLOW_GROWTH"] = "false"
     devices.prepare(settings(project))
     assert os.environ["TF_FORCE_GPU_ALLOW_GROWTH"] == "false"
     assert os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] == "false"
+    assert os.environ["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID", "a number means the same GPU to CUDA and to the driver"
     assert "CUDA_VISIBLE_DEVICES" not in os.environ
 
 
@@ -161,28 +310,7 @@ def test_the_cpu_is_forced_before_a_framework_is_loaded(project: Path) -> None:
     assert done.stderr == "", "TensorFlow's greeting at import is kept from the person"
 
 
-def test_too_late_for_the_cpu_asks_for_a_new_kernel(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "tensorflow", object())
-    seen(monkeypatch, 1, 1)
-    with pytest.raises(UsageError, match="TensorFlow is loaded") as caught:
-        devices.prepare(settings(project, GPU_COUNT=0))
-    assert "Restart the kernel" in caught.value.hint
-    seen(monkeypatch, 1, 0)
-    devices.prepare(settings(project, GPU_COUNT=0))
-
-
 def test_a_wrong_result_is_no_proof(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decision_module, "_multiply", lambda backend, kind, index, a, b: a @ b * 1.5)
+    monkeypatch.setattr(framework, "multiply", lambda backend, kind, index, a, b: a @ b * 1.5)
     with pytest.raises(ArithmeticError, match="computes wrongly"):
-        decision_module._prove("tensorflow", "cpu", 1)
-
-
-def test_the_driver_is_asked_without_a_framework() -> None:
-    code = (
-        "import sys; from kaggle_workbench import devices\n"
-        "try: print(len(devices.driver_gpus()))\n"
-        "except devices.DriverError as error: print(error)\n"
-        "assert not {'tensorflow', 'keras', 'jax', 'torch'} & set(sys.modules)"
-    )
-    environment = {**os.environ, "PYTHONPATH": str(CODE)}
-    subprocess.run([sys.executable, "-c", code], env=environment, check=True, capture_output=True)
+        framework.prove("tensorflow", "cpu", 1)

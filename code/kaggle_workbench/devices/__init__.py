@@ -6,8 +6,10 @@ device itself, and one `Decision` says what computes and why. The only room that
 its devices.
 """
 
+from kaggle_workbench.devices.choice import DEFAULTS, force_cpu_if_asked, prepare
 from kaggle_workbench.devices.cpu import cpu_cores, cpu_facts
-from kaggle_workbench.devices.decision import DEFAULTS, FRAMEWORKS, Decision, decide, force_cpu_if_asked, prepare
+from kaggle_workbench.devices.decision import Decision, decide
+from kaggle_workbench.devices.framework import FRAMEWORKS
 from kaggle_workbench.devices.nvml import DriverError, Gpu, GpuLostError, Process, driver_gpus
 
 __all__ = [

@@ -1,40 +1,19 @@
-"""What computes: GPUs as the driver counts them, as the framework counts them, and a proof.
-
-"A GPU if there is one, else the CPU" fails silently everywhere: a framework that cannot use the
-GPU trains on the CPU for hours and nobody says so. Here the two counts are compared, a small
-computation is checked against NumPy on the device itself, and one `Decision` says what computes
-and why. The only module that touches NVML or asks a framework for its devices.
-"""
+"""What computes, how many, and why: one decision from settings, driver, framework and proof."""
 
 from __future__ import annotations
 
-import importlib
-import os
-import sys
-import tempfile
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from importlib import metadata
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
+from kaggle_workbench.devices import causes, choice, framework, nvml
 from kaggle_workbench.devices.cpu import cpu_cores
-from kaggle_workbench.devices.nvml import Gpu, driver_gpus
-from kaggle_workbench.errors import MissingError, UsageError
+from kaggle_workbench.devices.framework import FRAMEWORKS
+from kaggle_workbench.devices.nvml import Gpu
+from kaggle_workbench.errors import MissingError
 from kaggle_workbench.settings import Settings
 from kaggle_workbench.show import plural
 
-FRAMEWORKS: Mapping[str, str] = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorch"}
-# What a person would set by hand; a value that is there already is left alone.
-DEFAULTS: Mapping[str, str] = {
-    "TF_CPP_MIN_LOG_LEVEL": "2",
-    "TF_FORCE_GPU_ALLOW_GROWTH": "true",
-    "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
-}
-NO_GPU: Mapping[str, str] = {"CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu"}
-PROOF_SIZE = 256
-PROOF_TOLERANCE = 1e-2
+ON = "To compute on the CPU: GPU_COUNT=0; or ALLOW_CPU=1, which tries the GPU again next time."
 
 
 @dataclass(frozen=True)
@@ -48,7 +27,10 @@ class Decision:
         reason: Why, in one sentence.
         nvml: GPUs the driver counts; None when it could not be asked.
         framework: GPUs the framework counts; None when it was not asked.
-        proof_s: Seconds of the computation that proved it; None when there was none.
+        proof_s: Seconds of the computation that proved it, on all devices; None when there was none.
+        backend: The framework that computes; None when it was not asked.
+        gpus: The GPUs that compute, with the driver's facts.
+        avoid: The framework sees GPUs that must not be used: computation has to be put on the CPU.
     """
 
     kind: Literal["gpu", "cpu"]
@@ -58,6 +40,9 @@ class Decision:
     nvml: int | None = None
     framework: int | None = None
     proof_s: float | None = None
+    backend: str | None = None
+    gpus: tuple[Gpu, ...] = ()
+    avoid: bool = False
 
     @property
     def line(self) -> str:
@@ -68,46 +53,47 @@ class Decision:
             what = f"CPU ({plural(self.count, 'core')})"
         return f"{what}: {self.reason}"
 
+    @property
+    def capability(self) -> tuple[int, int] | None:
+        """The lowest compute capability of the GPUs that compute; None on the CPU and when one is unknown."""
+        known = [gpu.capability for gpu in self.gpus]
+        return min((one for one in known if one), default=None) if all(known) else None
+
     def to_dict(self) -> dict[str, Any]:
-        """All fields as plain values for the record."""
-        return {**asdict(self), "names": list(self.names)}
+        """All fields as plain values for the record; of the GPUs only what does not tell whose they are."""
+        facts = {**asdict(self), "names": list(self.names)}
+        private = ("uuid", "processes", "free", "utilisation")
+        facts["gpus"] = [{k: v for k, v in gpu.to_dict().items() if k not in private} for gpu in self.gpus]
+        return facts
 
 
-def prepare(settings: Settings) -> None:
-    """Set the environment that frameworks read when they are imported; call it before any of them.
+@dataclass(frozen=True)
+class _Found:
+    """What was found before the framework is asked."""
 
-    Raises:
-        UsageError: GPU_COUNT=0 or KERAS_BACKEND comes too late, since the framework is loaded.
-    """
-    for name, value in DEFAULTS.items():
-        os.environ.setdefault(name, value)
-    if "keras" in sys.modules and sys.modules["keras"].backend.backend() != settings.keras_backend:
-        raise UsageError(
-            f"Keras is loaded with {sys.modules['keras'].backend.backend()}; KERAS_BACKEND={settings.keras_backend} "
-            "comes too late.",
-            hint="Restart the kernel, then run the notebook from its first cell.",
+    settings: Settings
+    gpus: tuple[Gpu, ...]
+    visible: tuple[Gpu, ...]
+    trouble: str
+    seen: int | None = None
+
+    @property
+    def backend(self) -> str:
+        return self.settings.keras_backend
+
+    @property
+    def name(self) -> str:
+        return FRAMEWORKS[self.backend]
+
+    @property
+    def nvml(self) -> int | None:
+        return None if self.trouble else len(self.gpus)
+
+    def on_cpu(self, reason: str, *, prove: bool = True, avoid: bool = False) -> Decision:
+        proof_s = round(sum(framework.prove(self.backend, "cpu", 1)), 3) if prove else None
+        return Decision(
+            "cpu", cpu_cores(), (), reason, self.nvml, self.seen, proof_s, self.backend if prove else None, avoid=avoid
         )
-    os.environ["KERAS_BACKEND"] = settings.keras_backend
-    force_cpu_if_asked(settings)
-    _choose_freest(settings)
-
-
-def force_cpu_if_asked(settings: Settings) -> None:
-    """With GPU_COUNT=0, hide every GPU from the frameworks, which must not be imported yet.
-
-    Raises:
-        UsageError: A framework is loaded and holds a GPU already.
-    """
-    if settings.gpu_count != 0:
-        return
-    loaded = [name for name in FRAMEWORKS if name in sys.modules]
-    late = [name for name in loaded if _framework_gpus(name)]
-    if late:
-        raise UsageError(
-            f"GPU_COUNT is 0, but {FRAMEWORKS[late[0]]} is loaded in this kernel and has a GPU.",
-            hint="Restart the kernel, then run the notebook from its first cell.",
-        )
-    os.environ.update(NO_GPU)
 
 
 def decide(settings: Settings, *, prove: bool = True) -> Decision:
@@ -115,203 +101,161 @@ def decide(settings: Settings, *, prove: bool = True) -> Decision:
 
     Args:
         settings: Settings in force (GPU_COUNT, ALLOW_CPU, KERAS_BACKEND).
-        prove: Ask the framework, which imports it, and let it compute something; without, only the driver is
-            asked.
+        prove: Ask the framework, which imports it, and let it compute something; without, only the driver and
+            the installed packages' names are asked.
 
     Raises:
-        MissingError: Driver and framework disagree, or the computation failed, and ALLOW_CPU is not set.
+        MissingError: The driver does not work, driver and framework disagree, or the computation failed, and
+            ALLOW_CPU is not set.
+        UsageError: GPU_COUNT=0, but the framework holds a GPU already.
     """
     if settings.gpu_count == 0:
-        return _on_cpu(settings, "by request (GPU_COUNT=0)", prove=prove)
-    gpus, unasked = _driver_gpus(settings)
-    visible = _visible(gpus)
+        return _by_request(settings, prove=prove)
+    gpus, trouble = _driver(settings)
+    found = _Found(settings, gpus, choice.visible(gpus), trouble)
     if not prove:
-        return _without_proof(gpus, visible, unasked)
-    name = FRAMEWORKS[settings.keras_backend]
-    seen = _framework_gpus(settings.keras_backend)
-    if unasked is None and seen != len(visible):
-        return _disagree(settings, gpus, visible, seen)
-    if seen == 0:
-        hidden = f"CUDA_VISIBLE_DEVICES hides {plural(len(gpus), 'GPU')}" if gpus else unasked or "no NVIDIA GPU here"
-        return _on_cpu(settings, hidden, prove=True, nvml=None if unasked else len(gpus))
-    try:
-        proof_s = _prove(settings.keras_backend, "gpu", seen)
-    except Exception as error:
-        return _or_cpu(
-            settings, f"{name} sees {plural(seen, 'GPU')} but cannot compute there: {_short(error)}", gpus, seen
-        )
-    asked = settings.gpu_count
-    reason = f"computed on each in {proof_s:.1f} s, equal to NumPy"
-    if asked is not None and asked > seen:
-        reason = f"{asked} asked for, {seen} there; {reason}"
-    names = tuple(gpu.name for gpu in visible)
-    return Decision("gpu", seen, names, reason, None if unasked else len(gpus), seen, round(proof_s, 3))
+        return _unproved(found)
+    found = replace(found, seen=_count(found))
+    if _disagree(found):
+        return _stop_or_go_on(found, _counts(found), "")
+    if not found.seen:
+        return found.on_cpu(_no_gpu(found))
+    return _proved(found)
 
 
-def _driver_gpus(settings: Settings) -> tuple[tuple[Gpu, ...], str | None]:
-    """The driver's GPUs, or why it could not be asked."""
+def _by_request(settings: Settings, *, prove: bool) -> Decision:
+    found = _Found(settings, (), (), "the driver was not asked")
+    if prove:
+        choice.hide_gpus()
+        # With every GPU hidden this makes no CUDA call; a framework that was imported before shows here.
+        found = replace(found, seen=_count(found))
+        if found.seen:
+            raise choice.too_late(found.name, "GPU_COUNT is 0")
+    return found.on_cpu("by request (GPU_COUNT=0)", prove=prove)
+
+
+def _driver(settings: Settings) -> tuple[tuple[Gpu, ...], str]:
+    """The driver's GPUs, and what is wrong with it ("" when nothing is)."""
     try:
-        return driver_gpus(), None
-    except ModuleNotFoundError:
-        return (), "the driver could not be asked (nvidia-ml-py is not installed)"
+        return nvml.driver_gpus(), ""
+    except ModuleNotFoundError as error:
+        trouble = "the driver could not be asked (nvidia-ml-py is not installed)"
+        if nvml.has_driver() and not settings.allow_cpu:
+            raise MissingError(
+                "This machine has an NVIDIA driver, and its GPUs cannot be counted: nvidia-ml-py is not installed.",
+                hint=f"Run: pip install nvidia-ml-py\n{ON}",
+            ) from error
+        return (), trouble
     except MissingError as error:
         if not settings.allow_cpu:
             raise
         return (), error.message.rstrip(".")
 
 
-def _visible(gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
-    """The GPUs that CUDA_VISIBLE_DEVICES leaves; up to the first entry that names none, as CUDA reads it."""
-    text = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if text is None:
-        return gpus
-    left: list[Gpu] = []
-    for word in text.split(","):
-        word = word.strip()
-        match = [gpu for gpu in gpus if word.startswith("GPU-") and gpu.uuid.startswith(word)]
-        if word.isdigit() and int(word) < len(gpus):
-            match = [gpus[int(word)]]
-        if not match:
-            break
-        left.append(match[0])
-    return tuple(left)
-
-
-def _choose_freest(settings: Settings) -> None:
-    """With GPU_COUNT=N, show the frameworks only the N GPUs with the most free memory."""
-    wanted = settings.gpu_count
-    if not wanted or "CUDA_VISIBLE_DEVICES" in os.environ:
-        return
-    gpus, _ = _driver_gpus(settings)
-    if len(gpus) > wanted:
-        freest = sorted(gpus, key=lambda gpu: gpu.free or 0, reverse=True)[:wanted]
-        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpu.uuid for gpu in freest)
-
-
-def _on_cpu(settings: Settings, reason: str, *, prove: bool, nvml: int | None = None) -> Decision:
-    proof_s = None
-    if prove:
-        _framework_gpus(settings.keras_backend)
-        proof_s = round(_prove(settings.keras_backend, "cpu", 1), 3)
-    return Decision("cpu", cpu_cores(), (), reason, nvml, 0 if prove else None, proof_s)
-
-
-def _without_proof(gpus: tuple[Gpu, ...], visible: tuple[Gpu, ...], unasked: str | None) -> Decision:
-    if visible:
-        return Decision("gpu", len(visible), tuple(gpu.name for gpu in visible), "as the driver counts", len(gpus))
-    return Decision("cpu", cpu_cores(), (), unasked or "no NVIDIA GPU here", None if unasked else len(gpus))
-
-
-def _disagree(settings: Settings, gpus: tuple[Gpu, ...], visible: tuple[Gpu, ...], seen: int) -> Decision:
-    name = FRAMEWORKS[settings.keras_backend]
-    cause = f"the driver has {plural(len(visible), 'usable GPU')}, {name} sees {seen}"
-    if not seen and _is_cpu_build(settings.keras_backend):
-        cause += f": this {name} is built for the CPU only"
-    return _or_cpu(settings, cause, gpus, seen)
-
-
-def _or_cpu(settings: Settings, cause: str, gpus: tuple[Gpu, ...], seen: int) -> Decision:
-    if not settings.allow_cpu:
-        raise MissingError(
-            f"GPU trouble: {cause}.",
-            hint="Install the framework's GPU build (in the container it is there), or say that the CPU is fine: "
-            "GPU_COUNT=0, or ALLOW_CPU=1 to try again next time.",
-        )
-    proof_s = round(_prove(settings.keras_backend, "cpu", 1), 3)
-    return Decision("cpu", cpu_cores(), (), f"{cause}; going on without (ALLOW_CPU)", len(gpus), seen, proof_s)
-
-
-def _is_cpu_build(backend: str) -> bool:
-    if backend == "tensorflow":
-        return not sys.modules["tensorflow"].test.is_built_with_cuda()
-    if backend == "torch":
-        return sys.modules["torch"].version.cuda is None
+def _count(found: _Found) -> int:
     try:
-        metadata.version("jax-cuda12-plugin")
-    except metadata.PackageNotFoundError:
-        return True
-    return False
-
-
-def _framework_gpus(backend: str) -> int:
-    if backend not in sys.modules:
-        with _quiet():
-            importlib.import_module(backend)
-    if backend == "tensorflow":
-        import tensorflow
-
-        return len(tensorflow.config.list_physical_devices("GPU"))
-    if backend == "jax":
-        import jax
-
-        return sum(device.platform == "gpu" for device in jax.devices())
-    import torch
-
-    return int(torch.cuda.device_count())
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Hold back what native code writes to stderr, and let it out only when the block fails.
-
-    TensorFlow greets at import with a page of lines that no setting silences and that look like errors.
-    """
-    sys.stderr.flush()
-    with tempfile.TemporaryFile() as held:
-        stderr = os.dup(2)
-        os.dup2(held.fileno(), 2)
-        try:
-            yield
-        except BaseException:
-            held.seek(0)
-            os.write(stderr, held.read())
+        return framework.count(found.backend)
+    except ModuleNotFoundError as error:
+        if error.name != found.backend:
             raise
-        finally:
-            os.dup2(stderr, 2)
-            os.close(stderr)
+        raise not_installed(found.backend) from error
 
 
-def _prove(backend: str, kind: Literal["gpu", "cpu"], count: int) -> float:
-    """Multiply two matrices on each device and compare with NumPy.
-
-    Returns:
-        Seconds it took on all of them.
-
-    Raises:
-        ArithmeticError: A result that differs from NumPy's.
-        Exception: Whatever the framework raises when it cannot compute there.
-    """
-    import numpy as np
-
-    random = np.random.default_rng(0)
-    a, b = (random.standard_normal((PROOF_SIZE, PROOF_SIZE), dtype=np.float32) for _ in range(2))
-    expected = a @ b
-    started = time.perf_counter()
-    for index in range(count):
-        found = _multiply(backend, kind, index, a, b)
-        worst = float(np.abs(found - expected).max() / np.abs(expected).max())
-        if not worst < PROOF_TOLERANCE:
-            raise ArithmeticError(f"{kind} {index} computes wrongly: it differs from NumPy by {worst:.1%}")
-    return time.perf_counter() - started
+def not_installed(backend: str) -> MissingError:
+    """The error for a framework that is not there, with what brings it."""
+    extra = {"tensorflow": "cpu (or cuda, with an NVIDIA GPU)"}.get(backend, "frameworks")
+    first = extra.split()[0]
+    return MissingError(
+        f"{FRAMEWORKS[backend]} is not installed in this environment.",
+        hint=f"./kwb installs it by itself; with pip: pip install 'kaggle-workbench[local,{first}]'. "
+        f"The extra for {FRAMEWORKS[backend]} is {extra}.",
+    )
 
 
-def _multiply(backend: str, kind: str, index: int, a: Any, b: Any) -> Any:
-    if backend == "tensorflow":
-        import tensorflow
-
-        with tensorflow.device(f"/{kind.upper()}:{index}"):
-            return tensorflow.linalg.matmul(tensorflow.constant(a), tensorflow.constant(b)).numpy()
-    if backend == "jax":
-        import jax
-        import numpy as np
-
-        device = jax.devices(kind)[index]
-        return np.asarray(jax.numpy.matmul(jax.device_put(a, device), jax.device_put(b, device)))
-    import torch
-
-    where = f"cuda:{index}" if kind == "gpu" else "cpu"
-    return (torch.from_numpy(a).to(where) @ torch.from_numpy(b).to(where)).cpu().numpy()
+def _disagree(found: _Found) -> bool:
+    if found.trouble:
+        return False
+    if any(gpu.split for gpu in found.visible):
+        # CUDA shows one part of a GPU that is cut into parts, whatever their number.
+        return not found.seen
+    return found.seen != len(found.visible)
 
 
-def _short(error: Exception) -> str:
-    return str(error).strip().splitlines()[0][:200] if str(error).strip() else type(error).__name__
+def _counts(found: _Found) -> str:
+    return f"the driver has {plural(len(found.visible), 'usable GPU')}, {found.name} sees {found.seen}"
+
+
+def _no_gpu(found: _Found) -> str:
+    reason = choice.hidden_by(found.gpus) or found.trouble
+    if not reason:
+        reason = "no NVIDIA GPU here"
+        if nvml.gpus_on_the_bus():
+            reason = "an NVIDIA GPU is in this machine, but no driver for it"
+    asked = found.settings.gpu_count
+    return f"{plural(asked, 'GPU')} asked for, 0 there: {reason}" if asked else reason
+
+
+def _proved(found: _Found, went_on: str = "") -> Decision:
+    seen = found.seen or 0
+    try:
+        seconds = framework.prove(found.backend, "gpu", seen)
+    except Exception as error:
+        text = str(error).strip() or type(error).__name__
+        return _stop_or_go_on(found, f"{found.name} sees {plural(seen, 'GPU')} but cannot compute there", text)
+    parts = [went_on, found.trouble, _more_asked(found, seen), _one_of(found, seen)]
+    parts += [f"computed on each in {sum(seconds):.1f} s, equal to NumPy", causes.little_memory(found.visible)]
+    used = 1 if found.backend == "torch" else seen
+    gpus = found.visible[:used]
+    names = tuple(gpu.name for gpu in gpus)
+    reason = "; ".join(part for part in parts if part)
+    return Decision("gpu", used, names, reason, found.nvml, seen, round(sum(seconds), 3), found.backend, gpus)
+
+
+def _more_asked(found: _Found, seen: int) -> str:
+    asked = found.settings.gpu_count
+    return f"{asked} asked for, {seen} there" if asked is not None and asked > seen else ""
+
+
+def _one_of(found: _Found, seen: int) -> str:
+    return f"one of {seen}, since Keras trains on one GPU with PyTorch" if found.backend == "torch" and seen > 1 else ""
+
+
+def _stop_or_go_on(found: _Found, what: str, text: str) -> Decision:
+    """Counts disagree (`text` is empty) or the computation failed: stop with the cause, or go on and say so."""
+    settings, seen = found.settings, found.seen or 0
+    # The framework's own words are asked for only where it should see a GPU and does not.
+    words = text or (framework.own_words(found.backend) if len(found.visible) > seen else "")
+    if text or len(found.visible) > seen:
+        cause = causes.explain(found.backend, _built(found), found.visible, words)
+        what, hint = f"{what}: {cause.sentence}", cause.hint
+    else:
+        hint = "Restart the kernel, so that the framework sees the GPUs that are meant; run: ./kwb gpus"
+    if not settings.allow_cpu:
+        raise MissingError(f"GPU trouble: {what}.", hint=f"{hint}\n{ON}")
+    if seen and not text:
+        return _proved(found, f"{what}; going on with what {found.name} sees (ALLOW_CPU)")
+    return found.on_cpu(f"{what}; going on without (ALLOW_CPU)", avoid=bool(seen))
+
+
+def _built(found: _Found) -> framework.Build | None:
+    try:
+        return framework.build(found.backend)
+    except (AttributeError, KeyError, RuntimeError):
+        return None
+
+
+def _unproved(found: _Found) -> Decision:
+    """By the driver and by the installed packages alone."""
+    names = tuple(gpu.name for gpu in found.visible)
+    if not found.visible:
+        return found.on_cpu(_no_gpu(found), prove=False)
+    if framework.cannot_use_gpus(found.backend):
+        what = f"the driver has {plural(len(names), 'usable GPU')}, but this {found.name} is built for the CPU only"
+        if not found.settings.allow_cpu:
+            cause = causes.explain(found.backend, framework.Build(None), found.visible, "")
+            raise MissingError(f"GPU trouble: {what}.", hint=f"{cause.hint}\n{ON}")
+        return found.on_cpu(f"{what}; going on without (ALLOW_CPU)", prove=False)
+    used = 1 if found.backend == "torch" else len(names)
+    parts = [_more_asked(found, len(names)), _one_of(found, len(names)), "as the driver counts"]
+    reason = "; ".join(part for part in [*parts, causes.little_memory(found.visible)] if part)
+    return Decision("gpu", used, names[:used], reason, found.nvml, gpus=found.visible[:used])

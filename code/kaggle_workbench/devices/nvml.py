@@ -32,6 +32,7 @@ NEEDED = (
 # Other distributions that put a module `pynvml` into the environment.
 SHADOWS = ("nvidia-ml-py3", "pynvml")
 PCI = Path("/sys/bus/pci/devices")
+DRIVER = Path("/proc/driver/nvidia/version")
 NVIDIA, DISPLAY = "0x10de", "0x03"
 # NVML counts CUDA cores, people compare multiprocessors. Cores in each, as CUDA's samples list them: 128 from
 # capability 5.0 to 12.x, but in these.
@@ -216,6 +217,11 @@ def _session() -> Iterator[Any]:
     finally:
         # A driver that broke meanwhile must not hide the first error.
         _fact(pynvml, pynvml.nvmlShutdown)
+
+
+def has_driver() -> bool:
+    """Whether an NVIDIA driver is loaded, as the system tells it (Linux)."""
+    return DRIVER.exists()
 
 
 def gpus_on_the_bus() -> int:
