@@ -122,7 +122,7 @@ def test_wrong_use_stops_before_anything_runs(project: Project) -> None:
 
 def test_runs_begun_in_the_same_moment_take_folders_of_their_own(project: Project) -> None:
     with ThreadPoolExecutor() as pool:
-        ids = list(pool.map(lambda _: new_run_id(load_settings(start=project.folder), "data", claim=True), range(20)))
+        ids = list(pool.map(lambda _: new_run_id(load_settings(start=project.folder), ["data"], claim=True), range(20)))
     assert len(set(ids)) == 20
     for run_id in ids:
         (project.output / "runs" / run_id).rmdir()

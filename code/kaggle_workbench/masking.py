@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kaggle_workbench.settings import SECRET_NAMES, Secret, Settings
+from kaggle_workbench.stores.address import folder_of, secrets_in
 
 # Only folders that systems have at their root: an address's path or a unit such as "B/s" is no file.
 _ROOTS = (
@@ -27,8 +28,11 @@ def hidden(settings: Settings) -> dict[str, str]:
         (settings.root, "."),
         (Path.home(), "~"),
     ]
+    store = settings.store or ""
+    if store:
+        folders.append((folder_of(store, settings.root), "STORE"))
     hide = {str(path): name for path, name in folders if path is not None and path != Path("/")}
-    given = [*settings.secret_values(), *(os.environ.get(name, "") for name in SECRET_NAMES)]
+    given = [*secrets_in(store), *settings.secret_values(), *(os.environ.get(name, "") for name in SECRET_NAMES)]
     given += [part for value in given if "://" in value for part in passwords(value)]
     # Shorter values are words of their own ("kaggle" as a user name) and would black out plain text.
     return {value: "***" for value in given if len(value) > 7} | hide

@@ -25,6 +25,14 @@ def register(subparsers: Any) -> None:
         help="any setting of docs/settings.md, for this run only; may be repeated",
     )
     run.add_argument("--gpus", type=int, metavar="N", help="how many GPUs to use; 0 forces the CPU")
+    run.add_argument(
+        "--resume",
+        metavar="RUN",
+        help="go on with this run, here or in the store: the stages named, or those that are not done",
+    )
+    run.add_argument(
+        "--force", action="store_true", help="go on also from a checkpoint of another model, data or version"
+    )
     run.add_argument("--dry-run", action="store_true", help="say what would run, run nothing")
     run.set_defaults(handler=_run)
 
@@ -65,6 +73,8 @@ def _run(options: argparse.Namespace) -> None:
         overrides=parse_assignments(options.assignments),
         competition=options.competition,
         gpus=options.gpus,
+        resume=options.resume,
+        force=options.force,
         dry_run=options.dry_run,
     )
 

@@ -13,13 +13,19 @@ from pathlib import Path
 from typing import Any
 
 from kaggle_workbench import errors, show
-from kaggle_workbench.errors import UsageError, WorkbenchError, WorkError
+from kaggle_workbench.errors import PausedError, UsageError, WorkbenchError, WorkError
 from kaggle_workbench.files import disk_errors, make_folder, write_json
 from kaggle_workbench.masking import hidden
-from kaggle_workbench.records import Run
+from kaggle_workbench.records import RECORD_FILE, Run
 from kaggle_workbench.settings import Settings, load_settings, require_root
+from kaggle_workbench.stages import resume as going_on
+from kaggle_workbench.stages import stored
+from kaggle_workbench.stages.kernel import Stopper
+from kaggle_workbench.stores import Store
 
 STAGES: Mapping[str, str] = {"data": "01-data.ipynb", "train": "02-train.ipynb", "submit": "03-submit.ipynb"}
+# Longest wait for the last uploads of a stage.
+SEND_S = 300.0
 
 
 def run_stages(
@@ -28,35 +34,62 @@ def run_stages(
     overrides: Mapping[str, Any] | None = None,
     competition: str | None = None,
     gpus: int | None = None,
+    resume: str | None = None,
+    force: bool = False,
     dry_run: bool = False,
 ) -> Run | None:
     """Run stages one after the other, as one run.
 
     Args:
-        stages: Names from `STAGES`, in any order; none means all. They run in their own order.
+        stages: Names from `STAGES`, in any order; none means all, with `resume` those that are not done. They run in
+            their own order.
         overrides: Settings by name, as of the command line.
         competition: Short for overriding COMPETITION.
         gpus: Short for overriding GPU_COUNT.
+        resume: Go on with this run (its name or an unambiguous beginning), here or in the store.
+        force: Go on also from a checkpoint of another model, data or version; short for overriding FORCE_RESUME.
         dry_run: Say what would run, and run nothing.
 
     Returns:
         The run, or None for a dry run.
 
     Raises:
-        UsageError: An unknown stage or setting, or nothing trained that could be submitted.
+        UsageError: An unknown stage, setting or run, or nothing trained that could be submitted.
+        PausedError: A training was saved and stopped; the message says how to go on.
+        KeyboardInterrupt: It was stopped without anything to save.
         WorkbenchError: What stopped a stage, with its own exit code.
     """
     unknown = [stage for stage in stages if stage not in STAGES]
     if unknown:
         raise UsageError(f"There is no stage {unknown[0]!r}.", hint="The stages are: " + ", ".join(STAGES) + ".")
-    wanted = [stage for stage in STAGES if stage in stages or not stages]
-    given = {"COMPETITION": competition, "GPU_COUNT": gpus, **(overrides or {})}
+    given: dict[str, Any] = {"COMPETITION": competition, "GPU_COUNT": gpus, **(overrides or {})}
     given = {name: value for name, value in given.items() if value is not None}
+    if force:
+        given["FORCE_RESUME"] = True
+    if resume is not None:
+        given = going_on.find(given, resume)
     settings = load_settings(given)
     root = settings.root or require_root()
-    run_id = settings.run_id or new_run_id(settings, wanted[0], claim=not dry_run)
-    for sentence in settings.notes:
+    store = stored.store_of(settings)
+    wanted = [stage for stage in STAGES if stage in stages or not stages]
+    if settings.run_id and resume is None and store is not None:
+        going_on.look(settings, settings.run_id, checkpoints="train" in wanted)
+    notes: list[str] = list(settings.notes)
+    if settings.run_id and going_on.is_here(settings, settings.run_id):
+        run = Run.open(settings.output_dir, settings.run_id)
+        record = run.read()
+        if resume is not None and not stages:
+            wanted = going_on.left_to_do(record)
+        if "train" in wanted and going_on.goes_on(record, run.folder):
+            taken, said = going_on.carried(settings, given, record)
+            given, notes = {**given, **taken}, notes + said
+            settings = load_settings(given)
+    run_id = settings.run_id or new_run_id(settings, wanted, claim=not dry_run)
+    for sentence in notes:
         show.warn(sentence)
+    if not wanted:
+        show.note(f"Run {run_id} is done: trained and submitted. Nothing is left to do.")
+        return Run.open(settings.output_dir, run_id)
     show.note(f"Run {run_id}: {', '.join(wanted)} of {settings.competition}, on {settings.place.title}")
     if dry_run:
         for stage in wanted:
@@ -66,35 +99,32 @@ def run_stages(
     folder = settings.output_dir / "runs" / run_id
     make_folder(folder)
     for stage in wanted:
-        _execute(root / "code" / STAGES[stage], folder, {**given, "RUN_ID": run_id}, settings)
+        try:
+            _execute(stage, root / "code" / STAGES[stage], folder, {**given, "RUN_ID": run_id}, settings)
+        finally:
+            _keep(folder, settings, store)
     show.note(f"Done: {folder}\n`kwb runs show {run_id}` tells it in full.")
     return Run.open(settings.output_dir, run_id)
 
 
-def new_run_id(settings: Settings, first: str, *, claim: bool) -> str:
-    """The run that stages beginning with `first` belong to: a new one, or for "submit" the one trained last.
+def new_run_id(settings: Settings, stages: Sequence[str], *, claim: bool) -> str:
+    """The run that these stages belong to: a new one, or for "submit" alone the one trained last.
+
+    A new run is named by its start (UTC) and its stage, or by the competition when it has several stages.
 
     Args:
         settings: Settings in force.
-        first: The first stage.
+        stages: The stages, in their order.
         claim: Take a new run's folder at once, so that no other run gets it.
 
     Raises:
         UsageError: Nothing is trained yet that could be submitted.
     """
-    if first == "submit":
+    if stages[0] == "submit":
         from kaggle_workbench.competition.connect import source_kind
 
-        run = Run.newest(
-            settings.output_dir, competition=settings.competition, source=source_kind(settings), trained=True
-        )
-        if run is None:
-            raise UsageError(
-                f"No trained run of {settings.competition} was found in {settings.output_dir / 'runs'}.",
-                hint="Train first: kwb run data train",
-            )
-        return run.id
-    base = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{first}"
+        return stored.trained_last(settings, source_kind(settings))
+    base = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{stages[0] if len(stages) == 1 else settings.competition[:50]}"
     number = 1
     while not _is_free(settings.output_dir / "runs" / (base if number == 1 else f"{base}-{number}"), claim=claim):
         number += 1
@@ -124,7 +154,7 @@ def _would_submit(settings: Settings) -> str:
     )
 
 
-def _execute(notebook: Path, folder: Path, given: Mapping[str, Any], settings: Settings) -> None:
+def _execute(stage: str, notebook: Path, folder: Path, given: Mapping[str, Any], settings: Settings) -> None:
     import papermill
     from nbclient.exceptions import DeadKernelError
     from papermill.exceptions import PapermillExecutionError
@@ -134,8 +164,9 @@ def _execute(notebook: Path, folder: Path, given: Mapping[str, Any], settings: S
     executed = folder / notebook.name
     started = time.monotonic()
     show.note(f"== {notebook.stem}")
+    stopper = Stopper(stage)
     try:
-        with _environment(given):
+        with _environment(given), stopper:
             papermill.execute_notebook(
                 str(notebook),
                 str(executed),
@@ -147,15 +178,18 @@ def _execute(notebook: Path, folder: Path, given: Mapping[str, Any], settings: S
                 # Else kernels tell of their unencrypted connection to themselves, and of the interrupt with which
                 # they are ended; what a cell meets arrives as an error of the notebook.
                 extra_arguments=["--log-level=CRITICAL"],
+                **stopper.options(),
             )
     except PapermillExecutionError as error:
+        if error.ename == "KeyboardInterrupt":
+            raise KeyboardInterrupt from None
         raise _told(error.ename, error.evalue, notebook, executed) from error
     except DeadKernelError as error:
-        dead = WorkError(
-            f"{notebook.name} was ended from outside: its kernel died, most often because memory ran out.",
-            hint="Close other programs or lower BATCH_SIZE, then run the stage again.",
-        )
+        dead = _dead(notebook, stopper)
         _settle(folder, dead, settings)
+        if stopper.asked:
+            show.warn(str(dead))
+            raise KeyboardInterrupt from None
         raise dead from error
     except KeyboardInterrupt as stop:
         _settle(folder, stop, settings)
@@ -163,6 +197,53 @@ def _execute(notebook: Path, folder: Path, given: Mapping[str, Any], settings: S
     finally:
         _forget_paths(executed)
     show.note(f"   done in {time.monotonic() - started:.0f} s")
+    if stopper.asked:
+        # It came to its end before it was asked; what comes next was not wanted any more.
+        raise KeyboardInterrupt
+
+
+def _dead(notebook: Path, stopper: Stopper) -> WorkError:
+    if stopper.killed:
+        return WorkError(
+            f"{notebook.name} did not stop in time and was ended.",
+            hint="Its newest checkpoint stands: go on with --resume RUN." if stopper.stage == "train" else "",
+        )
+    return WorkError(
+        f"{notebook.name} was ended from outside: its kernel died, most often because memory ran out.",
+        hint="Close other programs or lower BATCH_SIZE, then run the stage again"
+        + ("; a training goes on from its newest checkpoint with --resume RUN." if stopper.stage == "train" else "."),
+    )
+
+
+def _keep(folder: Path, settings: Settings, store: Store | None) -> None:
+    """After a stage, however it ended: the run as one page, and all files into the store."""
+    if not (folder / RECORD_FILE).is_file():
+        return
+    _report(folder)
+    if store is None:
+        return
+    run = Run(folder, hide=hidden(settings))
+    uploader = stored.uploader_for(run, store)
+    try:
+        stored.send(run, uploader)
+        if not uploader.finish(SEND_S):
+            for sentence in uploader.problems():
+                show.warn(sentence)
+            show.warn(f"All of it stands in {folder}.")
+    finally:
+        uploader.close()
+
+
+def _report(folder: Path) -> None:
+    try:
+        from kaggle_workbench.stages.report import write_report
+    except ImportError:
+        return
+    try:
+        write_report(folder)
+    except Exception as error:
+        # The page is a view of what is there; a run must not fail by it.
+        show.warn(f"report.html was not written ({error}).")
 
 
 def _typed(name: str, value: Any, settings: Settings) -> Any:
@@ -199,6 +280,8 @@ class _Indented:
 def _told(name: str, text: str, notebook: Path, executed: Path) -> WorkbenchError:
     """The error a notebook ended with, as the same kind of error here."""
     message, _, hint = text.partition("\n")
+    if name == PausedError.__name__:
+        return PausedError(message, hint=hint)
     where = f"The executed notebook shows the cell: {executed}"
     for kind in _kinds():
         if kind.__name__ == name:

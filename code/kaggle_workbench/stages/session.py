@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Mapping
 from typing import Any
 
-from kaggle_workbench import devices, envfiles, records
+from kaggle_workbench import devices, envfiles, mirror, records
 from kaggle_workbench.competition.connect import source_kind
+from kaggle_workbench.deadline import checkpoint_minutes
 from kaggle_workbench.errors import UsageError
 from kaggle_workbench.masking import hidden
 from kaggle_workbench.records import Run
 from kaggle_workbench.settings import SETTINGS, Settings, load_settings
+from kaggle_workbench.stages import resume as going_on
+from kaggle_workbench.stages import stored
 from kaggle_workbench.stages.data import DataStage
-from kaggle_workbench.stages.stage import Stage
+from kaggle_workbench.stages.stage import Stage, executed
+from kaggle_workbench.stages.stored import trained_last
 from kaggle_workbench.stages.submit import SubmitStage
 from kaggle_workbench.stages.train import TrainStage
 from kaggle_workbench.stages.watch import watch
@@ -39,12 +44,24 @@ def open_stage(name: str, **parameters: Any) -> Any:
     if name not in STAGES:
         raise UsageError(f"There is no stage {name!r}.", hint=f"The stages are: {', '.join(STAGES)}.")
     own = {key: value for key, value in parameters.items() if key not in SETTINGS and not _is_misspelt(key)}
-    settings = load_settings({key: value for key, value in parameters.items() if key not in own})
+    given = {key: value for key, value in parameters.items() if key not in own and value is not None}
+    settings = load_settings(given)
     for key, value in settings.extra.items():
         os.environ.setdefault(key, value)
-    devices.prepare(settings)
     kind = source_kind(settings)
-    stage = STAGES[name](settings, _run(name, settings, kind), kind, own)
+    store = stored.store_of(settings)
+    mirror.start(settings)
+    run = _run(name, settings, kind)
+    said: list[str] = []
+    goes_on = name == "train" and going_on.goes_on(run.read(), run.folder)
+    if goes_on:
+        taken, said = going_on.carried(settings, given, run.read())
+        settings = load_settings({**given, **taken})
+    settings = dataclasses.replace(settings, checkpoint_minutes=checkpoint_minutes(settings))
+    devices.prepare(settings)
+    going_on.settle(run, name)
+    stage = STAGES[name](settings, run, kind, own, store=store, goes_on=goes_on)
+    stage.notes += said
     watch(stage)
     try:
         stage.begin()
@@ -52,13 +69,30 @@ def open_stage(name: str, **parameters: Any) -> Any:
         stage.step.end(error)
         stage.close()
         raise
+    if name == "train":
+        _say_limits(stage)
     return stage
+
+
+def _say_limits(stage: Stage) -> None:
+    """What ends this session and where checkpoints go: on the card, and in the log where there is no card."""
+    sentences = [stage.deadline.sentence()]
+    if stage.store is not None:
+        sentences.append(f"Checkpoints and results also go to {stage.store.address}.")
+    sentences = [sentence for sentence in sentences if sentence]
+    stage.notes += sentences
+    if executed():
+        for sentence in sentences:
+            print(sentence)
 
 
 def _run(name: str, settings: Settings, kind: str) -> Run:
     hide = hidden(settings)
     output, slug = settings.output_dir, settings.competition
-    if settings.run_id and (output / "runs" / settings.run_id / records.RECORD_FILE).is_file():
+    # `kwb run` has looked into the store already.
+    if settings.run_id and settings.store and not executed():
+        going_on.look(settings, settings.run_id, checkpoints=name == "train")
+    if settings.run_id and going_on.is_here(settings, settings.run_id):
         run = Run.open(output, settings.run_id, hide=hide)
         record = run.read()
         if (record["competition"], record["source"]) != (slug, kind):
@@ -71,13 +105,12 @@ def _run(name: str, settings: Settings, kind: str) -> Run:
         return run
     if name != "submit":
         return Run.create(output, stage=name, competition=slug, source=kind, run_id=settings.run_id, hide=hide)
-    newest = Run.newest(output, competition=slug, source=kind, trained=True, hide=hide)
-    if newest is None or settings.run_id:
-        what = (
-            f"There is no run {settings.run_id!r}" if settings.run_id else f"No run of {slug} ({kind}) is trained yet"
+    if settings.run_id:
+        raise UsageError(
+            f"There is no run {settings.run_id!r}, so there is nothing to submit.",
+            hint="Run 02-train to its end first.",
         )
-        raise UsageError(f"{what}, so there is nothing to submit.", hint="Run 02-train to its end first.")
-    return newest
+    return Run.open(output, trained_last(settings, kind), hide=hide)
 
 
 def _is_misspelt(name: str) -> bool:

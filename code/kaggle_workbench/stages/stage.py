@@ -13,20 +13,27 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from kaggle_workbench import devices, plots, provenance, records, show
+from kaggle_workbench import devices, mirror, plots, provenance, records, show
 from kaggle_workbench.competition import budget
 from kaggle_workbench.competition.connect import Source, connect
 from kaggle_workbench.competition.download import DataFiles, download
 from kaggle_workbench.competition.folders import find_data
 from kaggle_workbench.competition.problem import Problem, read_problem
-from kaggle_workbench.errors import UsageError
+from kaggle_workbench.deadline import Deadline, Pause
+from kaggle_workbench.errors import PausedError, UsageError
 from kaggle_workbench.files import human_bytes, write_atomic
 from kaggle_workbench.kaggle_api import Competition
 from kaggle_workbench.records import Run
 from kaggle_workbench.settings import Settings
+from kaggle_workbench.stages import stored
 from kaggle_workbench.stages.cards import Card, Link
+from kaggle_workbench.stores import Store
 
 SUBMISSION_FILE = "submission.csv"
+# Longest waits for uploads: at a stage's end; when a session may end at once; when a notebook is closed.
+SEND_S = 300.0
+PAUSED_SEND_S = 60.0
+LEFT_SEND_S = 3.0
 
 
 class Stage:
@@ -39,13 +46,31 @@ class Stage:
         kind: "practice" or "kaggle".
         source: The open connection; None when a training goes on without one.
         device: What computes; None except in training.
+        store: Where the run's files also go; None without STORE.
+        uploader: Takes files there in the background; None without STORE.
+        goes_on: Whether this training takes up an earlier one of the run.
+        deadline: When this session ends.
+        pause: Turns Ctrl-C and SIGTERM into a request while a network is fitted.
     """
 
     name = ""
     next = ""
 
-    def __init__(self, settings: Settings, run: Run, kind: str, own: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        run: Run,
+        kind: str,
+        own: Mapping[str, Any],
+        *,
+        store: Store | None = None,
+        goes_on: bool = False,
+    ) -> None:
         self.settings, self.run, self.kind = settings, run, kind
+        self.store, self.goes_on = store, goes_on
+        self.uploader = stored.uploader_for(run, store) if store is not None else None
+        self.deadline = Deadline(settings, upload_s=self._upload_s)
+        self.pause = Pause(say=show.note)
         self.folder = run.folder
         self.source: Source | None = None
         self.competition: Competition | None = None
@@ -60,12 +85,14 @@ class Stage:
             parameters=records.parameters(settings, own),
             git=provenance.commit(settings.root),
         )
+        records.listeners.append(self._record_changed)
 
     def __enter__(self) -> Stage:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         self.step.end(error)
+        self._send(SEND_S)
         self.close()
 
     # --- Beginning and end ---
@@ -75,46 +102,76 @@ class Stage:
         self.connect()
 
     def finish(self) -> Card:
-        """End the stage well; what it leaves behind is in the run's folder."""
+        """End the stage well; what it leaves behind is in the run's folder, and in the store when there is one."""
         kept = sorted(path.name for path in self.folder.iterdir() if not path.name.startswith("."))
         self.step.end()
+        notes = [*self._send(SEND_S), self.next]
         self.close()
+        mirror.finish()
         took = self.run.read()["steps"][-1]["wall_s"]
         facts = {
             "Run": self.run.id,
             "Folder": self.short(self.folder),
+            "Store": self.store.address if self.store else None,
             "Holds": ", ".join(kept),
             "Took": f"{took:.0f} s",
         }
-        return Card(f"Stage {self.name} is done", facts, [self.next], "good")
+        return Card(f"Stage {self.name} is done", facts, notes, "good")
+
+    def upload(self, path: Path, name: str = "") -> None:
+        """Send a file of the run's folder to the store, in the background; nothing without a store.
+
+        Args:
+            path: The file.
+            name: Not needed: its name there is that in the run's folder.
+        """
+        if self.uploader is not None:
+            self.uploader.put(stored.stored_name(self.run, path), path)
 
     def close(self) -> None:
-        """Close the connection; the record is not touched."""
+        """Close the connection and let go of the signals; the record is not touched."""
+        self.pause.release()
+        if self._record_changed in records.listeners:
+            records.listeners.remove(self._record_changed)
+        if self.uploader is not None:
+            self.uploader.close()
         self._stack.close()
         self.source = None
 
     def failed(self, error: BaseException) -> None:
         """Called after a cell with an error: the record says so at once, whatever comes after."""
+        self.pause.release()
         if not self.step.ended:
             self._failed = True
             self.step.fail(error)
+            if isinstance(error, PausedError):
+                # The process may be ended soon: what was saved should be elsewhere by then.
+                self._send(min(SEND_S, max(PAUSED_SEND_S, self.deadline.left_s() - PAUSED_SEND_S)))
 
     def went_on(self) -> None:
         """Called after a cell without one: the cause was corrected."""
-        if self._failed and not self.step.ended:
+        self.pause.release()
+        if self._failed and (self.step.paused or not self.step.ended):
             self._failed = False
             self.step.resume()
 
     def leave(self, error: BaseException) -> None:
         """Called when the last cell will not come; a run in which nothing was done is taken away."""
         if self.step.ended:
+            self.close()
             return
-        self.close()
+        self._stack.close()
         self.step.end(error)
         record = self.run.read()
         nothing = not (record["data"] or record["history"] or record["pictures"] or self._failed)
         if self._fresh and nothing and len(record["steps"]) == 1:
+            self.close()
             shutil.rmtree(self.folder, ignore_errors=True)
+            return
+        if not executed():
+            # `kwb run` sends what is left, and has the time.
+            self._send(LEFT_SEND_S)
+        self.close()
 
     # --- Data ---
 
@@ -194,6 +251,34 @@ class Stage:
         return Card(f"Stage {self.name}", facts, self.notes)
 
     # --- Inside ---
+
+    def _send(self, limit_s: float) -> list[str]:
+        """Send all that the store does not hold; what could not be sent is said and noted in the step."""
+        if self.uploader is None:
+            return []
+        stored.send(self.run, self.uploader)
+        try:
+            done = self.uploader.finish(limit_s)
+        except KeyboardInterrupt:
+            done = False
+        facts = self.uploader.facts()
+        if facts is not None:
+            self.step.update(store=facts)
+            if done:
+                self.uploader.finish(limit_s)
+        if done:
+            return []
+        problems = [*self.uploader.problems(), f"All of it stands in {self.short(self.folder)}."]
+        for sentence in problems:
+            show.warn(sentence)
+        return problems
+
+    def _upload_s(self) -> float:
+        return 2 * self.uploader.slowest_s if self.uploader is not None else 0.0
+
+    def _record_changed(self, folder: Path, record: Mapping[str, Any]) -> None:
+        if self.uploader is not None and folder == self.folder:
+            self.uploader.put(f"{self.run.id}/{records.RECORD_FILE}", self.folder / records.RECORD_FILE)
 
     def connect(self) -> None:
         """Open the source and ask it for the competition."""

@@ -22,8 +22,9 @@ class TrainStage(Stage):
 
     def begin(self) -> None:
         """Connect if that can be done, and decide what computes; called by `open_stage`."""
-        # What an earlier training left in this run would be taken for this one's.
-        self.run.update(history=[], cv=None, lb=None, submission=None)
+        if not self.goes_on:
+            # What an earlier training left in this run would be taken for this one's.
+            self.run.update(history=[], cv=None, lb=None, submission=None)
         try:
             self.connect()
         except MissingError as error:
