@@ -6,6 +6,7 @@ into a request that a training answers at its next step, with a checkpoint.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import threading
@@ -130,14 +131,16 @@ class Pause:
         self._before: dict[int, Any] = {}
         self._asked: str | None = None
         self._asked_at = float("-inf")
+        self._told = False
 
     def asked(self) -> str | None:
-        """What asked for a stop ("Ctrl-C", "SIGTERM"), or None."""
+        """What asked for a stop ("Ctrl-C", "SIGTERM"), or None; whoever is told stops."""
+        self._told = self._told or self._asked is not None
         return self._asked
 
     def clear(self) -> None:
         """Forget what was asked; the next training starts without it."""
-        self._asked, self._asked_at = None, float("-inf")
+        self._asked, self._asked_at, self._told = None, float("-inf"), False
 
     @property
     def active(self) -> bool:
@@ -156,6 +159,10 @@ class Pause:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         self.release()
+        if kind is None and self._asked is not None and not self._told:
+            # The training came to its end before it looked; what follows was not wanted any more.
+            self._told = True
+            raise KeyboardInterrupt(self._asked)
 
     def release(self) -> None:
         """Put back the handlers from before; fine to call at any time."""
@@ -169,12 +176,17 @@ class Pause:
     def _take(self, number: int, frame: FrameType | None) -> None:
         now = time.monotonic()
         name = "Ctrl-C" if number == signal.SIGINT else "SIGTERM"
+        self._told = False
         if now - self._asked_at < TWICE_S:
             self.release()
             raise KeyboardInterrupt(f"{name} twice within {TWICE_S:g} s")
         self._asked, self._asked_at = name, now
         if self._say is not None:
-            self._say(f"{name}: saving, then stopping. Once more within {TWICE_S:g} s stops at once, without saving.")
+            # Printing may be what was interrupted.
+            with contextlib.suppress(RuntimeError):
+                self._say(
+                    f"{name}: saving, then stopping. Once more within {TWICE_S:g} s stops at once, without saving."
+                )
 
 
 def paused(run_id: str, why: str, *, store: str | None = None) -> PausedError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -98,10 +99,14 @@ def run_stages(
         return None
     folder = settings.output_dir / "runs" / run_id
     make_folder(folder)
+    is_new = not any(folder.iterdir())
     for stage in wanted:
         try:
             _execute(stage, root / "code" / STAGES[stage], folder, {**given, "RUN_ID": run_id}, settings)
         finally:
+            if is_new and not (folder / RECORD_FILE).is_file():
+                # Stopped before its first cell: there is no run.
+                shutil.rmtree(folder, ignore_errors=True)
             _keep(folder, settings, store)
     show.note(f"Done: {folder}\n`kwb runs show {run_id}` tells it in full.")
     return Run.open(settings.output_dir, run_id)

@@ -68,6 +68,9 @@ class Stopper:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         self._over.set()
+        for manager in self._managers:
+            # Left in the temporary folder when a kernel is ended while it starts.
+            manager.cleanup_connection_file()
         for number, before in self._before.items():
             signal.signal(number, before)
 
