@@ -21,7 +21,7 @@
     pictures     [{name, file, text}], files relative to the run's folder
     steps        one entry per execution of a stage:
                  stage, status, place, started, ended, wall_s, cpu_s, peak_memory_bytes,
-                 peak_gpu_memory_bytes, mean_gpu_utilisation (0 to 1), seed, parameters, device, versions,
+                 peak_gpu_memory_bytes, mean_gpu_utilisation (percent), seed, parameters, device, versions,
                  git {commit, dirty}, image {image, tag, digest, commit, inside}, process,
                  error {kind, message, hint, exit_code}
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kaggle_workbench import provenance
+from kaggle_workbench.errors import PausedError
 from kaggle_workbench.records.document import error_facts, now
 from kaggle_workbench.records.heartbeat import Heartbeat
 from kaggle_workbench.settings import find_root
@@ -70,7 +71,7 @@ class Step:
 
         A `PausedError` is no failure: the step is paused.
         """
-        if _is_pause(error):
+        if isinstance(error, PausedError):
             self.pause(error)
         else:
             self.update(status="failed", error=error_facts(error), **self._spent())
@@ -98,7 +99,7 @@ class Step:
         """End the step; further calls change nothing. A paused step stays so, unless it was done after all."""
         if self.ended and not (self.paused and error is None):
             return
-        if error is not None and _is_pause(error):
+        if isinstance(error, PausedError):
             self.pause(error)
             return
         self.ended, self.paused = True, False
@@ -116,7 +117,3 @@ class Step:
             "cpu_s": round(time.process_time() - self._cpu, 3),
             "peak_memory_bytes": provenance.peak_memory_bytes(),
         }
-
-
-def _is_pause(error: BaseException) -> bool:
-    return any(kind.__name__ == "PausedError" for kind in type(error).__mro__)
