@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Mapping
 from typing import Any
 
-from kaggle_workbench.benchmark.result import clock, how, seconds, spread
+from kaggle_workbench.benchmark.result import clock, how, pictures, seconds, spread
 from kaggle_workbench.devices import FRAMEWORKS
 from kaggle_workbench.plots import DARK, GREY, ORANGE, PALE, WIDTH
 
@@ -140,5 +140,5 @@ def _caption(document: Mapping[str, Any], own: list[Mapping[str, Any]]) -> str:
     if not document["workload"]["is_published"]:
         lines.insert(0, "Not the published workload: the bars here do not compare with the published ones.")
     if own:
-        lines.append(f"Measured {own[0]['date']} by kwb bench, compilation included; pictures: {own[0]['data']}.")
+        lines.append(f"Measured {own[0]['date']} by kwb bench, compilation included. Pictures: {pictures(own[0])}.")
     return "\n".join(lines)

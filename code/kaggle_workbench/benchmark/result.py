@@ -36,6 +36,8 @@ class Result:
         source: Where the pictures came from.
         place: Name of the place it was measured in.
         rows: Own rows, in the order they were measured; a failed one has its error.
+        load_before: Processes that wanted to compute before it began, on average over a minute.
+        created: When it began.
     """
 
     file: Path
@@ -43,6 +45,7 @@ class Result:
     source: Source
     place: str
     rows: list[dict[str, Any]] = field(default_factory=list)
+    load_before: float | None = None
     created: str = field(default_factory=lambda: datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
 
     @property
@@ -77,6 +80,7 @@ class Result:
             "workbench": kaggle_workbench.__version__,
             "place": self.place,
             "system": f"{platform.system()} {platform.machine()}",
+            "load_before": self.load_before,
             "workload": {
                 **self.workload.to_dict(),
                 "is_published": self.workload.is_published,
@@ -147,14 +151,7 @@ def notes(document: Mapping[str, Any]) -> list[str]:
     if not work["is_published"]:
         said.append("This is not the published workload, so its times do not stand beside the published ones.")
     if done:
-        different = done[0]["different_rows"]
-        if different["train"] < work["train_rows"]:
-            said.append(
-                f"Pictures: {done[0]['data']}: {different['train']:,} different ones to train on and "
-                f"{different['dev']:,} held back. The time is the same as with Kaggle's; the accuracy is of these."
-            )
-        else:
-            said.append(f"Pictures: {done[0]['data']}.")
+        said.append(f"Pictures: {pictures(done[0])}.")
     if any(row["projected"] for row in done):
         said.append(
             "projected: from a few hundred steps after a warm-up; in brackets, were all blocks like the fastest "
@@ -184,6 +181,17 @@ def earlier_table(rows: Sequence[Mapping[str, Any]]) -> str:
     """Rows of `earlier` as text."""
     cells = [_cells(row, None) | {"date": row["created"][:16].replace("T", " ")} for row in rows]
     return _aligned(cells, EARLIER) if cells else "No results yet; kwb bench --quick makes one."
+
+
+def pictures(row: Mapping[str, Any]) -> str:
+    """Which pictures a row was measured with; repeated ones are said, since the accuracy is of the different ones."""
+    different = row["different_rows"]
+    if different["train"] == row["train_rows"]:
+        return str(row["data"])
+    return (
+        f"{row['data']}, {different['train']:,} different ones repeated ({different['dev']:,} held back): "
+        "the time is the same, the accuracy is of these"
+    )
 
 
 def seconds(value: float) -> str:

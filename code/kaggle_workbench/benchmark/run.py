@@ -90,10 +90,10 @@ def bench(
         "workload": result.workload.to_dict(),
         "source": {"kind": source.kind, "file": str(source.file.absolute())},
     }
+    result.load_before = _load()
     failures: list[WorkbenchError] = []
     try:
         for target in targets:
-            load = _load()
             with Shown(target.title) as shown:
 
                 def tell(event: child.Event, shown: Shown = shown) -> None:
@@ -108,7 +108,7 @@ def bench(
                     result.add_failed(target, error, settings=settings)
                     show.warn(str(error))
                     continue
-            result.add(target, found | {"load_before": load})
+            result.add(target, found)
     except KeyboardInterrupt:
         if result.done:
             result.draw()

@@ -10,6 +10,7 @@ from typing import Any
 
 from kaggle_workbench import devices
 from kaggle_workbench.devices import FRAMEWORKS, Gpu
+from kaggle_workbench.devices.choice import visible
 from kaggle_workbench.errors import MissingError, UsageError
 from kaggle_workbench.settings import Settings
 
@@ -61,7 +62,7 @@ def find_targets(settings: Settings, wanted: Sequence[str] = (), backends: Seque
     asked = tuple(dict.fromkeys(word.lower() for word in wanted))
     odd = next((word for word in asked if not re.fullmatch(rf"{CPU}|gpu\d+", word)), None)
     only_cpu = set(asked) == {CPU} or (not asked and settings.gpu_count == 0)
-    gpus = () if only_cpu and odd is None else devices.driver_gpus()
+    gpus = () if only_cpu and odd is None else visible(devices.driver_gpus())
     there = {f"gpu{gpu.index}": gpu for gpu in gpus}
     missing = [word for word in asked if word != CPU and word not in there]
     if missing:

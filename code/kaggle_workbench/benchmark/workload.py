@@ -96,7 +96,7 @@ class Source:
     @property
     def title(self) -> str:
         """For people and for the result; never a path."""
-        return "Kaggle's Digit Recognizer" if self.kind == "kaggle" else "practice digits, repeated"
+        return "Kaggle's Digit Recognizer" if self.kind == "kaggle" else "practice digits"
 
 
 @dataclass(frozen=True)
