@@ -106,7 +106,9 @@ def bench(
                 except WorkbenchError as error:
                     failures.append(error)
                     result.add_failed(target, error, settings=settings)
-                    show.warn(str(error))
+                    # A single one's error is what the command ends with.
+                    if len(targets) > 1:
+                        show.warn(str(error))
                     continue
             result.add(target, found)
     except KeyboardInterrupt:
