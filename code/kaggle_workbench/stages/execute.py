@@ -27,6 +27,7 @@ from kaggle_workbench.stores import Store
 STAGES: Mapping[str, str] = {"data": "01-data.ipynb", "train": "02-train.ipynb", "submit": "03-submit.ipynb"}
 # Longest wait for the last uploads of a stage.
 SEND_S = 300.0
+LAST_SEND_S = 15.0
 
 
 def run_stages(
@@ -229,9 +230,11 @@ def _keep(folder: Path, settings: Settings, store: Store | None) -> None:
         return
     run = Run(folder, hide=hidden(settings))
     uploader = stored.uploader_for(run, store)
+    # What the stage itself could not send in all its time is not waited for as long again.
+    missing = ((run.read()["steps"] or [{}])[-1].get("store") or {}).get("missing")
     try:
         stored.send(run, uploader)
-        if not uploader.finish(SEND_S):
+        if not uploader.finish(LAST_SEND_S if missing else SEND_S):
             for sentence in uploader.problems():
                 show.warn(sentence)
             show.warn(f"All of it stands in {folder}.")

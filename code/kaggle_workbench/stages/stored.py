@@ -6,6 +6,7 @@ checkpoints. The store's copy and the folder here are two copies of one run; whi
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import threading
@@ -254,10 +255,11 @@ def stored_name(run: Run, path: Path) -> str:
 def send(run: Run, uploader: Uploader) -> None:
     """Hand all files of a run to its uploader that the store does not hold yet; the record last."""
     ledger = Ledger(run.folder, uploader.store)
-    try:
-        there = {entry.name: entry.size for entry in uploader.store.entries(run.id)}
-    except MissingError:
-        there = {}
+    there: dict[str, int] = {}
+    # A store that does not answer is not asked once more.
+    if not uploader.in_trouble:
+        with contextlib.suppress(MissingError):
+            there = {entry.name: entry.size for entry in uploader.store.entries(run.id)}
     for path in sorted(run.folder.rglob("*")):
         parts = path.relative_to(run.folder).parts
         if any(part.startswith((".", KEPT)) for part in parts) or not path.is_file() or parts == (RECORD_FILE,):

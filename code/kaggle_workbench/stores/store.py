@@ -21,7 +21,7 @@ from kaggle_workbench.stores.address import folder_of, masked, scheme, secrets_i
 from kaggle_workbench.stores.limits import Limiter
 
 Result = TypeVar("Result")
-LIMIT_S = 60.0
+LIMIT_S = 30.0
 # Bytes get more time: a slow line is not a store that hangs.
 SLOWEST_BYTES_PER_S = 200_000
 TEMP_PREFIX = ".kwb-"
@@ -62,7 +62,8 @@ def open_store(address: str, *, base: Path | None = None, limit_s: float = LIMIT
     shown = masked(address)
     folder = folder_of(address, base)
     if folder is not None:
-        return Store(fsspec.filesystem("file"), folder.absolute().as_posix(), shown, folder=folder, limit_s=limit_s)
+        folder = folder.absolute()
+        return Store(fsspec.filesystem("file"), folder.as_posix(), str(folder), folder=folder, limit_s=limit_s)
     kind = scheme(address)
     secrets = secrets_in(address)
     try:

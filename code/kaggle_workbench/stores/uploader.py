@@ -21,6 +21,9 @@ MOST_WAITING = 256
 MOST_TRIES = 8
 GAP_S = 2.0
 SAY_EVERY_S = 10.0
+# A store that has failed for so long is not waited for at the end of a stage, but for a last attempt.
+DEAD_S = 30.0
+LAST_ATTEMPT_S = 10.0
 
 
 @dataclass
@@ -68,6 +71,7 @@ class Uploader:
         self._last_sent: dict[str, float] = {}
         self._mirrored: dict[str, Path] = {}
         self._failures, self._in_a_row, self._last_error = 0, 0, ""
+        self._since = 0.0
         self._said = False
         self._given_up: list[str] = []
         self._not_before = 0.0
@@ -126,7 +130,8 @@ class Uploader:
         Returns:
             Whether everything is in the store.
         """
-        end = time.monotonic() + timeout_s
+        began = time.monotonic()
+        end = began + timeout_s
         say_at = time.monotonic() + SAY_EVERY_S / 5
         with self._changed:
             self._finishing = True
@@ -140,11 +145,18 @@ class Uploader:
                         f"Uploading to {self.store.address}: {show.plural(len(left), 'file')} left "
                         f"(at most {end - time.monotonic():.0f} s more)."
                     )
+                if self.in_trouble and time.monotonic() - max(self._since + DEAD_S, began + LAST_ATTEMPT_S) > 0:
+                    break
                 with self._changed:
                     self._changed.wait(0.2)
         finally:
             self._finishing = False
         return not self.waiting() and not self._given_up
+
+    @property
+    def in_trouble(self) -> bool:
+        """Whether the last attempts all failed."""
+        return self._in_a_row >= 2
 
     def close(self) -> None:
         """End the thread; what still waits is left."""
@@ -171,7 +183,7 @@ class Uploader:
                 # Replaced by a newer one before its turn came.
                 self._settled(job)
             except Exception as error:
-                self._failed(job, error)
+                self._failed(job, error, began)
             else:
                 self.slowest_s = max(self.slowest_s, time.monotonic() - began)
                 self._done(job)
@@ -239,10 +251,13 @@ class Uploader:
             self._said = False
             show.note(f"The store {self.store.address} takes files again.")
 
-    def _failed(self, job: _Job, error: Exception) -> None:
+    def _failed(self, job: _Job, error: Exception, began: float) -> None:
         job.tries += 1
         self._failures += 1
-        self._in_a_row += 1
+        if not self._in_a_row:
+            self._since = began
+        # A call without an answer tells as much as several refusals.
+        self._in_a_row += 1 if time.monotonic() - began < DEAD_S / 2 else 2
         self._last_error = error.message if isinstance(error, WorkbenchError) else f"{type(error).__name__}: {error}"
         with self._changed:
             pause = min(self._first_pause_s * 2 ** (self._in_a_row - 1), self._longest_pause_s)
@@ -262,7 +277,7 @@ class Uploader:
                     held.after.discard(job.name)
             self._changed.notify_all()
         # One failure that the next attempt mends is in the record; a person need not know.
-        if self._in_a_row >= 2 and not self._said:
+        if self.in_trouble and not self._said:
             self._said = True
             show.warn(f"{self._last_error} It is tried again in the background; local copies stand.")
 
