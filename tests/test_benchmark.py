@@ -275,6 +275,14 @@ def test_a_framework_that_is_not_installed_is_said_so(settings: Settings, monkey
         find_targets(settings, ["cpu"], ["theano"])
 
 
+def test_a_folder_that_cannot_be_written_is_met_before_anything_is_measured(project: Project) -> None:
+    (project.folder / "a-file").write_text("")
+    done = project.kwb("bench", "--device", "cpu", "--output", "a-file")
+    assert done.returncode == 3, done.stderr
+    assert "a-file" in done.stderr
+    assert "Measuring" not in done.stderr
+
+
 # --- Real child processes ---
 
 
@@ -327,6 +335,8 @@ def test_a_gpu_that_does_not_compute_leaves_the_cpus_row_and_the_parent_stays_li
     assert listed.returncode == 0, listed.stderr
     assert "failed" in listed.stdout
     assert "measured" in listed.stdout
+    rows = json.loads(project.kwb("bench", "--list", "--format", "json").stdout)
+    assert [(row["device"], row["epochs"]) for row in rows] == [("gpu0", 2), ("cpu", 2)]
 
 
 def test_quick_projects_from_blocks(settings: Settings, tmp_path: Path) -> None:
@@ -406,3 +416,4 @@ def test_the_child_ends_with_its_parent(project: Project, how: signal.Signals) -
     if how == signal.SIGINT:
         assert code == 130, said
         assert rest.strip() == "kwb: stopped."
+        assert not list((project.output / "bench").iterdir()), "a result without a row is none"

@@ -23,7 +23,7 @@ from kaggle_workbench.settings import Settings
 FOLDER = "bench"
 SCHEMA = 1
 COLUMNS = ("processor", "how", "framework", "wall", "CPU_time", "s/epoch", "images/s", "memory", "accuracy", "speed")
-EARLIER = ("date", "processor", "how", "framework", "wall", "s/epoch", "images/s", "accuracy")
+EARLIER = ("date", "processor", "how", "framework", "epochs", "wall", "s/epoch", "images/s", "accuracy")
 
 
 @dataclass
@@ -68,7 +68,8 @@ class Result:
         # A result is there to be shown around: no folder of this machine stands in it.
         said = error.message
         for folder in (settings.input_dir, settings.output_dir, settings.root, Path.home()):
-            said = said.replace(str(folder), "...") if folder else said
+            if folder is not None and folder != folder.parent:
+                said = said.replace(str(folder), "...")
         self.rows.append(self._row(target) | {"status": "failed", "error": said})
         self.write()
 
@@ -179,7 +180,10 @@ def earlier(folder: Path) -> list[dict[str, Any]]:
 
 def earlier_table(rows: Sequence[Mapping[str, Any]]) -> str:
     """Rows of `earlier` as text."""
-    cells = [_cells(row, None) | {"date": row["created"][:16].replace("T", " ")} for row in rows]
+    cells = [
+        _cells(row, None) | {"date": row["created"][:16].replace("T", " "), "epochs": str(row["epochs"])}
+        for row in rows
+    ]
     return _aligned(cells, EARLIER) if cells else "No results yet; kwb bench --quick makes one."
 
 

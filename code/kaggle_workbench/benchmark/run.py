@@ -91,6 +91,8 @@ def bench(
         "source": {"kind": source.kind, "file": str(source.file.absolute())},
     }
     result.load_before = _load()
+    # Before a quarter of an hour is spent: a folder that cannot be written is met now.
+    result.write()
     failures: list[WorkbenchError] = []
     try:
         for target in targets:
@@ -115,6 +117,8 @@ def bench(
         if result.done:
             result.draw()
             show.note(f"\nStopped; what was finished is kept in {result.file}.\n{result.table()}")
+        elif not result.rows:
+            result.file.unlink(missing_ok=True)
         raise
     if not result.done and failures:
         raise failures[0]
