@@ -46,13 +46,22 @@ class Batches(keras.utils.PyDataset):  # type: ignore[misc]
         self.inputs, self.targets = inputs, targets
         self.batch_size, self.seed, self.augment = batch_size, seed, augment
         self._next_epoch = 0
+        self._done = (0, 0)
         self.start_epoch(0)
 
     def __len__(self) -> int:
+        """Batches in a whole epoch."""
         return -(-len(self.inputs) // self.batch_size)
 
+    @property
+    def num_batches(self) -> int:
+        """Batches that the epoch at hand still has; asked by Keras when it begins to read them."""
+        return len(self) - self._now[2]
+
     def __getitem__(self, index: int) -> tuple[Any, Any]:
-        epoch, order = self._now
+        """Batch `index` of the epoch at hand, counted from its first one that is not done yet."""
+        epoch, order, done = self._now
+        index += done
         rows = order[index * self.batch_size : (index + 1) * self.batch_size]
         inputs = self.inputs[rows]
         if self.augment is not None:
@@ -69,6 +78,12 @@ class Batches(keras.utils.PyDataset):  # type: ignore[misc]
         self._next_epoch = epoch
         self._shuffle(epoch)
 
+    def go_on_from(self, epoch: int, step: int = 0) -> None:
+        """Leave out the first `step` batches of `epoch`: they were done before the training was stopped."""
+        self._done = (epoch, step)
+        self.start_epoch(epoch)
+
     def _shuffle(self, epoch: int) -> None:
+        done = self._done[1] if epoch == self._done[0] else 0
         # Set in one piece: Keras reads batches ahead in another thread.
-        self._now = epoch, np.random.default_rng([self.seed, epoch]).permutation(len(self.inputs))
+        self._now = epoch, np.random.default_rng([self.seed, epoch]).permutation(len(self.inputs)), done

@@ -10,13 +10,19 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from kaggle_workbench.batches import Batches
+    from kaggle_workbench.callbacks.checkpointer import Checkpointer
     from kaggle_workbench.callbacks.progress import Progress
     from kaggle_workbench.callbacks.recorder import Recorder
     from kaggle_workbench.records import Run
 
-__all__ = ["Batches", "Progress", "Recorder", "callbacks"]
+__all__ = ["Batches", "Checkpointer", "Progress", "Recorder", "callbacks"]
 
-_WHERE = {"Batches": "batches", "Progress": "callbacks.progress", "Recorder": "callbacks.recorder"}
+_WHERE = {
+    "Batches": "batches",
+    "Checkpointer": "callbacks.checkpointer",
+    "Progress": "callbacks.progress",
+    "Recorder": "callbacks.recorder",
+}
 
 
 class HasRun(Protocol):
@@ -25,20 +31,35 @@ class HasRun(Protocol):
     run: Run
 
 
-def callbacks(stage: HasRun, batches: Batches | None = None) -> list[Any]:
+def callbacks(stage: HasRun, batches: Batches | None = None, *, monitor: str = "val_loss") -> list[Any]:
     """The callbacks of a stage's run, for `model.fit(..., callbacks=callbacks(stage, batches), verbose=0)`.
+
+    Callbacks of your own may stand beside them: `callbacks=[*callbacks(stage, batches), EarlyStopping(...)]`.
 
     Args:
         stage: As `open_stage` gave it.
         batches: The training data, so that their order follows the epoch's number.
+        monitor: The number that says which epoch was the best; its checkpoint is kept.
 
     Returns:
-        Keras callbacks: each epoch into the record, and progress.
+        Keras callbacks: checkpoints, each epoch into the record, and progress.
     """
+    from kaggle_workbench.callbacks.checkpointer import Checkpointer
     from kaggle_workbench.callbacks.progress import Progress
     from kaggle_workbench.callbacks.recorder import Recorder
 
-    made: list[Any] = [Recorder(stage.run, batches)]
+    uploader = getattr(stage, "uploader", None)
+    checkpointer = Checkpointer(
+        stage.run,
+        batches,
+        getattr(stage, "settings", None),
+        deadline=getattr(stage, "deadline", None),
+        pause=getattr(stage, "pause", None),
+        upload=None if uploader is None else lambda path, name: uploader.put(name, path),
+        store=getattr(getattr(uploader, "store", None), "address", None),
+        monitor=monitor,
+    )
+    made: list[Any] = [checkpointer, Recorder(stage.run)]
     # Here, in this order: boards.ScalarLog, guard.DeviceGuard.
     made.append(Progress())
     return made

@@ -36,11 +36,15 @@ class Progress(keras.callbacks.Callback):  # type: ignore[misc]
     def on_epoch_begin(self, epoch: int, logs: Mapping[str, float] | None = None) -> None:
         """Called by Keras."""
         self.epoch = epoch
+        self.first: int | None = None
         self.started = self.shown = time.perf_counter()
 
     def on_train_batch_begin(self, batch: int, logs: Mapping[str, float] | None = None) -> None:
         """Called by Keras. Not at the batch's end: asking for its numbers would make a GPU wait each time."""
         now = time.perf_counter()
+        if self.first is None:
+            # Not 0 when the epoch was begun before a stop.
+            self.first = batch
         if self.live and now - self.shown > REFRESH_S:
             self.shown = now
             self._show(self._bar(batch, now - self.started))
@@ -66,7 +70,8 @@ class Progress(keras.callbacks.Callback):  # type: ignore[misc]
         if not self.steps or not batch:
             return f"{self.epoch + 1:3d}/{self.epochs:<3d}  step {batch}"
         filled = round(BAR_CELLS * batch / self.steps)
-        left_s = seconds / batch * (self.steps - batch + self.steps * (self.epochs - self.epoch - 1))
+        each_s = seconds / max(1, batch - (self.first or 0))
+        left_s = each_s * (self.steps - batch + self.steps * (self.epochs - self.epoch - 1))
         bar = "■" * filled + "□" * (BAR_CELLS - filled)
         return (
             f"{self.epoch + 1:3d}/{self.epochs:<3d}  {bar}  step {batch} of {self.steps}, {_span(left_s)} left in all"

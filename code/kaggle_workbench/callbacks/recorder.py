@@ -9,7 +9,6 @@ from typing import Any
 
 import keras
 
-from kaggle_workbench.batches import Batches
 from kaggle_workbench.errors import WorkError
 from kaggle_workbench.records import Run
 
@@ -19,13 +18,28 @@ class Recorder(keras.callbacks.Callback):  # type: ignore[misc]
 
     Args:
         run: The run.
-        batches: Its training data; told which epoch begins, so that their order is that epoch's.
     """
 
-    def __init__(self, run: Run, batches: Batches | None = None) -> None:
+    def __init__(self, run: Run) -> None:
         super().__init__()
-        self.run, self.batches = run, batches
+        self.run = run
         self.history: list[dict[str, Any]] | None = None
+        self.spent = 0.0
+        self.started: float | None = None
+
+    def get_state(self) -> dict[str, Any]:
+        """For a checkpoint: the epochs so far, and the seconds the one at hand has taken."""
+        spent = self.spent + (time.perf_counter() - self.started if self.started is not None else 0.0)
+        return {"history": self.history or [], "spent": spent}
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """From a checkpoint; the record gets its epochs back at once."""
+        self.history, self.spent = list(state["history"]), float(state["spent"])
+        self.run.update(history=self.history)
+
+    def on_train_begin(self, logs: Mapping[str, float] | None = None) -> None:
+        """Called by Keras."""
+        self.history, self.spent, self.started = None, 0.0, None
 
     def on_epoch_begin(self, epoch: int, logs: Mapping[str, float] | None = None) -> None:
         """Called by Keras."""
@@ -33,8 +47,6 @@ class Recorder(keras.callbacks.Callback):  # type: ignore[misc]
             # A training that is taken up in the middle keeps the epochs before.
             self.history = [entry for entry in self.run.read()["history"] if entry["epoch"] <= epoch]
         self.started = time.perf_counter()
-        if self.batches is not None:
-            self.batches.start_epoch(epoch)
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, float] | None = None) -> None:
         """Called by Keras.
@@ -42,7 +54,8 @@ class Recorder(keras.callbacks.Callback):  # type: ignore[misc]
         Raises:
             WorkError: The loss is no number any more.
         """
-        seconds = time.perf_counter() - self.started
+        seconds = self.get_state()["spent"]
+        self.spent, self.started = 0.0, None
         numbers = {name: float(value) for name, value in (logs or {}).items()}
         self.history = [*(self.history or ()), {"epoch": epoch + 1, "seconds": round(seconds, 3), **numbers}]
         self.run.update(history=self.history)
