@@ -164,6 +164,23 @@ def test_files_that_cannot_be_written_are_said_once_and_stop_nothing(
     assert not (obstacle / "dev").exists()
 
 
+def test_learning_rates_come_along_with_a_checkpoint(run: Run) -> None:
+    from kaggle_workbench.callbacks.boards import ScalarLog
+
+    first = ScalarLog(run.folder)
+    first.on_train_begin()
+    for epoch, rate in enumerate((0.1, 0.05)):
+        first.on_epoch_begin(epoch)
+        first.on_epoch_end(epoch, {"loss": 1.0, "learning_rate": rate})
+    run.update(history=[{"epoch": 1, "seconds": 2.0, "loss": 1.0}, {"epoch": 2, "seconds": 2.0, "loss": 1.0}])
+    shutil.rmtree(run.folder / "tensorboard")
+    elsewhere = ScalarLog(run.folder)
+    elsewhere.on_train_begin()
+    elsewhere.set_state(json.loads(json.dumps(first.get_state())))
+    elsewhere.on_epoch_begin(2)
+    assert [value for _, value in curves(run, "train")["learning_rate"]] == pytest.approx([0.1, 0.05])
+
+
 @contextmanager
 def tensorboard(logdir: Path) -> Iterator[str]:
     """A real TensorBoard on a free port of this machine."""

@@ -15,7 +15,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import keras
 
@@ -50,9 +50,19 @@ class ScalarLog(keras.callbacks.Callback):  # type: ignore[misc]
     def __init__(self, folder: Path) -> None:
         super().__init__()
         self.folder = folder
+        # Epoch -> learning rate; the one number here that the record does not hold.
+        self.rates: dict[int, float] = {}
         self._files: dict[str, BinaryIO] = {}
         self._begun = False
         self._said = False
+
+    def get_state(self) -> dict[str, Any]:
+        """What a checkpoint keeps: in another place the event files are not there."""
+        return {"rates": [[epoch, rate] for epoch, rate in self.rates.items() if math.isfinite(rate)]}
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Put back what a checkpoint kept."""
+        self.rates = {int(epoch): float(rate) for epoch, rate in state["rates"]}
 
     def on_train_begin(self, logs: Mapping[str, float] | None = None) -> None:
         """Called by Keras."""
@@ -67,7 +77,7 @@ class ScalarLog(keras.callbacks.Callback):  # type: ignore[misc]
     def on_epoch_end(self, epoch: int, logs: Mapping[str, float] | None = None) -> None:
         """Called by Keras."""
         numbers = {name: float(value) for name, value in (logs or {}).items()}
-        numbers.setdefault(RATE, self._rate())
+        self.rates[epoch + 1] = numbers.setdefault(RATE, self._rate())
         numbers[SECONDS] = time.perf_counter() - self.started
         self._safely(lambda: self._add(epoch, numbers))
 
@@ -81,6 +91,9 @@ class ScalarLog(keras.callbacks.Callback):  # type: ignore[misc]
         folder = self.folder / FOLDER
         old = eventfiles.files(folder)
         known = _merged(_read_record(self.folder), _read_files(old), epoch) if epoch else {}
+        for number, (_, numbers) in known.items():
+            if math.isfinite(self.rates.get(number, math.nan)):
+                numbers.setdefault(Line(TRAIN, RATE), self.rates[number])
         name = eventfiles.new_name(old, time.time())
         self._paths = {part: folder / part / name for part in (TRAIN, DEV)}
         for part, path in self._paths.items():

@@ -28,7 +28,7 @@ main, header, footer { max-width: 62rem; margin: 0 auto; padding: 0 1.25rem; }
 header { padding-top: 1.75rem; }
 h1 { font-size: 1.6rem; line-height: 1.25; margin: 0 .6rem 0 0; display: inline-block; overflow-wrap: anywhere; }
 h2 { font-size: 1.2rem; margin: 2.2rem 0 .7rem; }
-a { color: var(--blue); }
+a[href] { color: var(--blue); }
 .kwb-status { display: inline-block; vertical-align: .25rem; padding: .05rem .6rem; border-radius: 1rem;
   border: 1px solid currentColor; font-size: .85rem; font-weight: 600; color: var(--soft); }
 .kwb-done { color: var(--good); } .kwb-failed, .kwb-died { color: var(--bad); }
@@ -47,7 +47,7 @@ dt { color: var(--soft); } dd { margin: 0; overflow-wrap: anywhere; }
 .kwb-table th { text-align: left; font-weight: 500; color: var(--soft); }
 .kwb-table th, .kwb-table td { padding: .3rem 1rem .3rem 0; vertical-align: top; border-bottom: 1px solid var(--line); }
 .kwb-table tr:last-child td { border-bottom: none; }
-.kwb-error td { color: var(--bad); white-space: pre-wrap; }
+.kwb-error td { color: var(--bad); white-space: pre-wrap; overflow-wrap: anywhere; }
 .kwb-error small { display: block; color: var(--ink); }
 .kwb-notes { border-left: 4px solid var(--wait); padding: .1rem 0 .1rem .9rem; margin: 1rem 0; }
 .kwb-notes p { margin: .2rem 0; }
@@ -144,8 +144,8 @@ _PAGE = """<!DOCTYPE html>
 <td{% if row.computes %} data-name="computes on"{% endif %}>{{ row.computes }}</td>
 <td data-name="started">{{ row.started }}</td><td data-name="took">{{ row.took }}</td>
 <td{% if row.memory %} data-name="peak memory"{% endif %}>{{ row.memory }}</td></tr>
-{% if row.error %}<tr class="kwb-error"><td colspan="7">{{ row.error }}{% if row.hint %}<small>{{ row.hint }}</small>
-{% endif %}</td></tr>{% endif %}
+{% if row.error %}<tr class="kwb-error"><td colspan="7">{{ row.error | trim }}
+{%- if row.hint %}<small>{{ row.hint | trim }}</small>{% endif %}</td></tr>{% endif %}
 {% endfor %}</tbody></table></div>{% endif %}
 {% if curves %}<h2 id="curves">Curves by epoch</h2>
 <div class="kwb-paper kwb-curves">{% for curve in curves %}{{ curve | safe }}{% endfor %}</div>{% endif %}
