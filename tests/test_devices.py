@@ -12,53 +12,25 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import fake_nvml
+from device_tools import CODE, driver, own_environment, project_in, settings
 from kaggle_workbench import devices
-from kaggle_workbench.devices import choice, framework, nvml
+from kaggle_workbench.devices import choice, framework
 from kaggle_workbench.errors import MissingError, UsageError
-from kaggle_workbench.settings import Settings, load_settings
-
-CODE = Path(__file__).resolve().parent.parent / "code"
-NAMES = ("GPU_COUNT", "ALLOW_CPU", "KERAS_BACKEND", "TF_ENABLED_DEVICE_TYPES", *choice.NO_GPU, *devices.DEFAULTS)
 
 
 @pytest.fixture(autouse=True)
-def own_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No choice of an earlier test, and a driver without GPUs."""
-    before = dict(os.environ)
-    for name in NAMES:
-        os.environ.pop(name, None)
-    monkeypatch.setattr(choice, "_chosen", None)
-    monkeypatch.setattr(choice, "_before_hiding", {})
-    monkeypatch.setattr(framework, "loaded", list)
-    monkeypatch.setattr(nvml, "PCI", Path("/nowhere"))
-    fake_nvml.load()
-    driver(0)
-    yield
-    os.environ.clear()
-    os.environ.update(before)
+def own(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with own_environment(monkeypatch):
+        yield
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    (tmp_path / ".project").mkdir()
-    (tmp_path / ".project" / "spec.yaml").write_text("specVersion: v2\n")
-    return tmp_path
-
-
-def settings(project: Path, **given: Any) -> Settings:
-    return load_settings(given, start=project)
-
-
-def driver(gpus: int, **facts: Any) -> None:
-    """Let the driver have so many GPUs, with facts as tests/fake_nvml.py names them (FREE, NAME, INIT, ...)."""
-    os.environ["FAKE_GPUS"] = str(gpus)
-    for name, value in facts.items():
-        os.environ[f"FAKE_NVML_{name}"] = str(value)
+    return project_in(tmp_path)
 
 
 def sees(monkeypatch: pytest.MonkeyPatch, gpus: int, proof: Exception | None = None, words: str = "") -> None:

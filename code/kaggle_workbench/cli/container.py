@@ -21,7 +21,7 @@ def register(subparsers: Any) -> None:
         "--mount", action="append", default=[], metavar="DIR:TARGET", help="folder for another host mount (kept)"
     )
     up.add_argument("--base", metavar="IMAGE", help="another base image on this machine (kept; 'spec' goes back)")
-    up.add_argument("--port", type=int, help="port on 127.0.0.1 (default: a free one)")
+    up.add_argument("--port", type=int, help="JupyterLab's port on 127.0.0.1 (default: a free one)")
     up.add_argument("--dry-run", action="store_true", help="print what would be built and started, do nothing")
     _add_format(up)
     up.set_defaults(handler=_up)
@@ -33,7 +33,8 @@ def register(subparsers: Any) -> None:
     _add_format(status)
     status.set_defaults(handler=_status)
 
-    url = subparsers.add_parser("url", help="print JupyterLab's address again")
+    url = subparsers.add_parser("url", help="print JupyterLab's address again, or TensorBoard's")
+    url.add_argument("app", nargs="?", default="jupyterlab", choices=("jupyterlab", "tensorboard"), help="which one")
     url.set_defaults(handler=_url)
 
     logs = subparsers.add_parser("logs", help="JupyterLab's own output")
@@ -81,9 +82,11 @@ def _up(options: argparse.Namespace) -> None:
         print(json.dumps(plan.to_dict(), indent=2) if options.format == "json" else text)
         return
     started = up(chosen, require_gpu=options.require_gpu)
-    hint = remote_hint(started.port)
+    hint = remote_hint(*filter(None, (started.port, started.tensorboard_port)))
     if hint:
-        note(f"On your desk, in another terminal, then open the address below there:\n  {hint}")
+        note(f"On your desk, in another terminal, then open the addresses below there:\n  {hint}")
+    if started.tensorboard:
+        note(f"TensorBoard: {started.tensorboard}")
     print(json.dumps(asdict(started), indent=2) if options.format == "json" else started.url)
 
 
@@ -106,9 +109,9 @@ def _status(options: argparse.Namespace) -> None:
 
 
 def _url(options: argparse.Namespace) -> None:
-    from kaggle_workbench.container.running import url
+    from kaggle_workbench.container.running import board_url, url
 
-    print(url())
+    print(board_url() if options.app == "tensorboard" else url())
 
 
 def _logs(options: argparse.Namespace) -> None:

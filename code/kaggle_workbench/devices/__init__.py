@@ -11,6 +11,9 @@ from kaggle_workbench.devices.cpu import cpu_cores, cpu_facts
 from kaggle_workbench.devices.decision import Decision, decide
 from kaggle_workbench.devices.framework import FRAMEWORKS
 from kaggle_workbench.devices.nvml import DriverError, Gpu, GpuLostError, Process, driver_gpus
+from kaggle_workbench.devices.report import Report, report
+from kaggle_workbench.devices.use import Use, use
+from kaggle_workbench.devices.watch import GpuWatch
 
 __all__ = [
     "DEFAULTS",
@@ -19,11 +22,16 @@ __all__ = [
     "DriverError",
     "Gpu",
     "GpuLostError",
+    "GpuWatch",
     "Process",
+    "Report",
+    "Use",
     "cpu_cores",
     "cpu_facts",
     "decide",
     "driver_gpus",
     "force_cpu_if_asked",
     "prepare",
+    "report",
+    "use",
 ]

@@ -23,7 +23,15 @@ DEFAULTS: Mapping[str, str] = {
     "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
 }
 # Hidden GPUs are not enough: TensorFlow calls cuInit all the same, unless it knows no kind of device but the CPU.
-NO_GPU: Mapping[str, str] = {VISIBLE: "-1", "JAX_PLATFORMS": "cpu", "TF_ENABLED_DEVICE_TYPES": "CPU"}
+# JAX and PyTorch ask CUDA for its version and count unless told not to.
+NO_GPU: Mapping[str, str] = {
+    VISIBLE: "-1",
+    "TF_ENABLED_DEVICE_TYPES": "CPU",
+    "JAX_PLATFORMS": "cpu",
+    "JAX_SKIP_CUDA_CONSTRAINTS_CHECK": "1",
+    "KERAS_TORCH_DEVICE": "cpu",
+    "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
+}
 RESTART = "Restart the kernel, then run the notebook from its first cell."
 
 # What the user had set before GPU_COUNT chose, and the choice: another stage in the same kernel chooses anew.
