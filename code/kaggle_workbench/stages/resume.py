@@ -35,6 +35,11 @@ def find(given: Mapping[str, Any], text: str) -> dict[str, Any]:
     look(settings, run_id, checkpoints=True)
     record = Run.open(settings.output_dir, run_id).read()
     own = {"COMPETITION": record["competition"], "SOURCE": record["source"]}
+    if given.get("COMPETITION") not in (None, own["COMPETITION"]):
+        raise UsageError(
+            f"Run {run_id} belongs to {own['COMPETITION']} ({own['SOURCE']}), not to {given['COMPETITION']}.",
+            hint="Leave --competition out, or resume another run.",
+        )
     return {**own, **given, "RUN_ID": run_id}
 
 
