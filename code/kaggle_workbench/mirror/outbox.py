@@ -40,7 +40,7 @@ class Outbox:
         self.problem: Problem | None = None
         self._waiting: dict[str, tuple[Path, Mapping[str, Any]]] = {}
         self._alive: dict[str, bool] = {}
-        self._busy = self._last = False
+        self._busy = self._last = self._silent = False
         self._change = threading.Condition()
         self._thread = threading.Thread(target=self._work, name="mongodb", daemon=True)
         self._thread.start()
@@ -65,6 +65,8 @@ class Outbox:
                 if not told and self._waiting and time.monotonic() - started > 1:
                     told = True
                     show.note(f"Waiting for {self.where} to take the record (at most {timeout_s:.0f} s).")
+            # Nobody listens any more: what the thread still meets is for the one who runs the next sync.
+            self._silent = True
             return not self._waiting and not self._busy
 
     def names(self) -> list[str]:
@@ -94,7 +96,7 @@ class Outbox:
                 if problem.lasting or self._pause(WAITS_S[min(failures, len(WAITS_S)) - 1]):
                     break
             else:
-                if failures:
+                if failures and not self._silent:
                     show.note(f"{self.where} answers again; the record is kept there, too.")
                 failures, self.problem = 0, None
         with contextlib.suppress(Exception):
@@ -126,7 +128,7 @@ class Outbox:
         try:
             for uid, (folder, document) in batch:
                 # A run in which nothing was done is taken away again; it would come back with the next sync.
-                if (folder / records.RECORD_FILE).is_file():
+                if _is_there(folder, uid):
                     try:
                         put(runs, document)
                     except BSONError as error:
@@ -151,12 +153,19 @@ class Outbox:
             return False
 
     def _say(self, problem: Problem) -> None:
-        if self.problem is None or self.problem.cause != problem.cause:
+        if not self._silent and (self.problem is None or self.problem.cause != problem.cause):
             show.warn(
                 f"{problem.cause} The run goes on, its record is in its folder; ./kwb runs sync sends it later. "
                 f"{problem.mend}"
             )
         self.problem = problem
+
+
+def _is_there(folder: Path, uid: str) -> bool:
+    try:
+        return uid.encode() in (folder / records.RECORD_FILE).read_bytes()
+    except OSError:
+        return False
 
 
 _outbox: Outbox | None = None

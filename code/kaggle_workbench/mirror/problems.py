@@ -48,7 +48,8 @@ def explained(error: Exception, where: Address) -> Problem:
     said = where.mask(str(error))
     if isinstance(error, errors.InvalidURI | errors.ConfigurationError | ValueError | TypeError):
         return _address(error, said, where)
-    if isinstance(error, errors.OperationFailure):
+    # After a first refusal the client has also been seen to say so as a lost connection.
+    if isinstance(error, errors.OperationFailure) or "authentication failed" in said.lower():
         return _refusal(error, said, where)
     return _connection(said, where)
 
@@ -87,7 +88,7 @@ def _refusal(error: Exception, said: str, where: Address) -> Problem:
             "Read and write to any database.",
             lasting=True,
         )
-    return Problem(f"{where} refused: {_short(said)}.", "Look at the server's log, then run ./kwb runs sync.")
+    return Problem(f"{where} refused: {_short(said)}.", "Look at the server's log.")
 
 
 def _connection(said: str, where: Address) -> Problem:
@@ -113,7 +114,7 @@ def _connection(said: str, where: Address) -> Problem:
         return Problem(f"{where} does not answer.", f"{_ACCESS_LIST} A paused free cluster must be resumed there, too.")
     return Problem(
         f"{where} does not answer ({_short(said)}).",
-        "Check host and port in MONGODB_URI, and firewalls between; then run ./kwb runs sync.",
+        "Check host and port in MONGODB_URI, and firewalls between.",
     )
 
 

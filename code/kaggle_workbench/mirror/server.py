@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 # Milliseconds. What the address itself says wins.
 LIMITS = {"serverSelectionTimeoutMS": 5000, "connectTimeoutMS": 5000, "socketTimeoutMS": 15000}
+# Not authorized, command not found or supported, cannot create index, index options or key conflict.
+_NO_INDEX = (13, 59, 115, 67, 85, 86)
 INDEXES: tuple[list[tuple[str, int]], ...] = (
     [("competition", 1), ("created", -1)],
     [("status", 1)],
@@ -72,5 +74,7 @@ def make_indexes(runs: Runs) -> None:
     for keys in INDEXES:
         try:
             runs.create_index(keys)
-        except OperationFailure:
+        except OperationFailure as error:
+            if error.code not in _NO_INDEX:
+                raise
             return

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from kaggle_workbench import show
+from kaggle_workbench.errors import WorkError
 from kaggle_workbench.mirror.address import require
 from kaggle_workbench.mirror.convert import to_record
 from kaggle_workbench.mirror.server import make_indexes, opened
@@ -94,7 +95,7 @@ def sync(settings: Settings, *, dry_run: bool = False) -> SyncResult:
     with opened(where) as runs:
         if not dry_run:
             make_indexes(runs)
-        there = _heads(runs)
+        there = _heads(runs, result)
         to_send: list[str] = []
         to_fetch: list[str] = []
         for uid, (folder, record) in here.items():
@@ -140,15 +141,20 @@ def _here(output_dir: Path, result: SyncResult) -> dict[str, tuple[Path, dict[st
         if other is None:
             found[record["uid"]] = (folder, record)
             continue
-        older, newer = sorted([other, (folder, record)], key=lambda pair: (age(pair[1]), pair[0].name != pair[1]["id"]))
+        older, newer = sorted([other, (folder, record)], key=lambda pair: (age(pair[1]), pair[0].name == pair[1]["id"]))
         result.skipped[older[0].name] = f"a copy of {newer[0].name}, which is newer or the same"
         found[record["uid"]] = newer
     return found
 
 
-def _heads(runs: Runs) -> dict[str, dict[str, Any]]:
-    wanted = {"id": 1, "revision": 1, "updated": 1, "digest": 1, "cut": 1}
-    return {str(head["_id"]): _plain(head) for head in runs.find({}, wanted)}
+def _heads(runs: Runs, result: SyncResult) -> dict[str, dict[str, Any]]:
+    found = {}
+    for head in runs.find({}, {"id": 1, "revision": 1, "updated": 1, "digest": 1}):
+        if isinstance(head["_id"], str):
+            found[head["_id"]] = _plain(head)
+        else:
+            result.skipped[str(head.get("id") or head["_id"])] = "its document is not understood (not a run record)"
+    return found
 
 
 def _plain(head: Mapping[str, Any]) -> dict[str, Any]:
@@ -212,7 +218,11 @@ def _fetch(output_dir: Path, document: Mapping[str, Any], folder: Path | None, r
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         result.skipped[name] = f"its document is not understood ({error})"
         return
-    here, outcome = receive(output_dir, record, folder)
+    try:
+        here, outcome = receive(output_dir, record, folder)
+    except WorkError as error:
+        result.skipped[name] = error.message
+        return
     if outcome in ("new", "newer"):
         result.fetched.append(here)
     elif outcome == "kept":

@@ -30,7 +30,9 @@ def each_run(
     """The same in no order, one at a time, for those who need not hold them all (see `list_runs`)."""
     for folder, document in each_record(output_dir):
         if document is None:
-            document = {"id": os.path.basename(folder), "status": "damaged", "created": "", "steps": []}  # noqa: PTH119
+            document = {"status": "damaged", "created": "", "steps": []}
+        # A run goes by its folder's name, whatever it was called where it comes from.
+        document["id"] = os.path.basename(folder)  # noqa: PTH119
         if competition not in (None, document.get("competition")) or source not in (None, document.get("source")):
             continue
         if document["status"] == "running":
@@ -49,7 +51,7 @@ def each_record(output_dir: Path) -> Iterator[tuple[str, dict[str, Any] | None]]
         try:
             # Not through Path: with thousands of runs its overhead is seen.
             with open(f"{entry.path}/{RECORD_FILE}", "rb") as file:  # noqa: PTH123
-                yield entry.path, parse(file.read(), entry.name)
+                yield entry.path, parse(file.read())
         except (FileNotFoundError, NotADirectoryError):
             continue
         except (OSError, ValueError, RecursionError):
