@@ -228,10 +228,10 @@ def test_the_chart_shows_each_row_with_its_value() -> None:
     assert {"800 s (640 to 1,000)", "70 s", "20 s", "386 s, CPU time 1:36:00"} <= values
     colours = {patch.get_facecolor() for patch in axes.patches}
     assert len(colours) == 2, "own rows have a colour of their own"
-    # Each value stands inside the picture, whatever its length.
+    # Each value stands inside the axes, whatever its length.
     figure.draw_without_rendering()
     for text in axes.texts:
-        assert text.get_window_extent().x1 < figure.bbox.x1
+        assert text.get_window_extent().x1 < axes.bbox.x1
     assert "Tesla T4, gpu0, TensorFlow, measured: 70 s" in figure.get_label()
 
 

@@ -69,16 +69,21 @@ def _measure(job: dict[str, Any], tell: Any) -> dict[str, Any]:
         )
     workload = Workload(**job["workload"])
     digits = load_digits(Source(job["source"]["kind"], Path(job["source"]["file"])), workload)
-    watch = devices.GpuWatch(decision) if decision.kind == "gpu" else None
-    if watch is not None:
-        watch.start()
-    found = (measure.quick if job["quick"] else measure.full)(digits, workload, tell)
-    used = watch.stop() if watch is not None else {}
+    watch = devices.GpuWatch(decision)
+    watch.start()
+    try:
+        found = (measure.quick if job["quick"] else measure.full)(digits, workload, tell)
+    except Exception:
+        # Of a GPU that is gone the framework says something else each time; this names it.
+        watch.check()
+        raise
+    finally:
+        used = watch.stop()
     return {
         **found,
         "peak_memory_bytes": provenance.peak_memory_bytes(),
-        "peak_gpu_memory_bytes": used.get("peak_gpu_memory_bytes"),
-        "mean_gpu_utilisation": used.get("mean_gpu_utilisation"),
+        "peak_gpu_memory_bytes": used["peak_gpu_memory_bytes"],
+        "mean_gpu_utilisation": used["mean_gpu_utilisation"],
         "precision": "float32",
         "decision": decision.line,
         "different_rows": {"train": digits.different_train, "dev": digits.different_dev},
