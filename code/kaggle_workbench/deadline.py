@@ -176,11 +176,11 @@ class Pause:
     def _take(self, number: int, frame: FrameType | None) -> None:
         now = time.monotonic()
         name = "Ctrl-C" if number == signal.SIGINT else "SIGTERM"
-        self._told = False
         if now - self._asked_at < TWICE_S:
+            self._told = True
             self.release()
             raise KeyboardInterrupt(f"{name} twice within {TWICE_S:g} s")
-        self._asked, self._asked_at = name, now
+        self._asked, self._asked_at, self._told = name, now, False
         if self._say is not None:
             # Printing may be what was interrupted.
             with contextlib.suppress(RuntimeError):
