@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from kaggle_workbench.deadline import Deadline, Pause, checkpoint_minutes, paused, process_1_age_s
-from kaggle_workbench.places import PLACES
+from kaggle_workbench.places import PLACES, current_place
 from kaggle_workbench.settings import Settings, load_settings
 from project_tools import ROOT
 
@@ -73,8 +73,16 @@ def test_the_idle_limit_is_said_and_checkpoints_come_more_often() -> None:
     assert checkpoint_minutes(colab) == 45
     assert "after 90 minutes without a person" in Deadline(colab, age_s=lambda: 0).sentence()
     assert "at least every 45 minutes" in Deadline(colab, age_s=lambda: 0).sentence()
+    assert checkpoint_minutes(settings_in("kaggle", checkpoint_minutes=120)) == 10
     assert checkpoint_minutes(settings_in("local", checkpoint_minutes=120)) == 120
     assert Deadline(settings_in("local")).sentence() == ""
+
+
+def test_kaggle_s_idle_limit_holds_while_a_notebook_is_edited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAGGLE_KERNEL_RUN_TYPE", "Interactive")
+    assert (current_place().name, current_place().idle_minutes) == ("kaggle", 20)
+    monkeypatch.setenv("KAGGLE_KERNEL_RUN_TYPE", "Batch")
+    assert (current_place().name, current_place().idle_minutes) == ("kaggle", None)
 
 
 def test_the_age_of_process_1_is_read_from_the_system(tmp_path: Path) -> None:

@@ -40,6 +40,11 @@ def _on_kaggle() -> bool:
     return "KAGGLE_KERNEL_RUN_TYPE" in os.environ
 
 
+def _edited_on_kaggle() -> bool:
+    # "Save & Run All" says Batch, and runs without a person.
+    return os.environ.get("KAGGLE_KERNEL_RUN_TYPE") == "Interactive"
+
+
 def _on_colab() -> bool:
     return "COLAB_RELEASE_TAG" in os.environ or "google.colab" in sys.modules
 
@@ -53,9 +58,10 @@ def _in_container() -> bool:
     return os.environ.get("KWB_PLACE") == "container"
 
 
-# Limits as reported by users in 2026 (read 2026-12): 12 hours on Kaggle (9 in many code competitions); on Colab
-# 12 hours, and 90 minutes idle.
+# Limits as known in 2026-12, sources in docs/places.md: 12 hours on Kaggle (9 in many code competitions), 20 minutes
+# idle while a notebook is edited; on Colab 12 hours, 90 minutes idle.
 PLACES: tuple[Place, ...] = (
+    Place("kaggle", "Kaggle", _edited_on_kaggle, (Path("/kaggle/input"),), Path("/kaggle/working"), 12.0, 20.0),
     Place("kaggle", "Kaggle", _on_kaggle, (Path("/kaggle/input"),), Path("/kaggle/working"), 12.0),
     Place("colab", "Google Colab", _on_colab, (Path("/content/input"),), Path("/content/output"), 12.0, 90.0),
     Place("container", "this container", _in_container),

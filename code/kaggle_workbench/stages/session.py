@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Mapping
 from typing import Any
 
 from kaggle_workbench import devices, envfiles, mirror, records
 from kaggle_workbench.competition.connect import source_kind
-from kaggle_workbench.deadline import checkpoint_minutes
 from kaggle_workbench.errors import UsageError
 from kaggle_workbench.masking import hidden
 from kaggle_workbench.records import Run
@@ -57,7 +55,6 @@ def open_stage(name: str, **parameters: Any) -> Any:
     if goes_on:
         taken, said = going_on.carried(settings, given, run.read())
         settings = load_settings({**given, **taken})
-    settings = dataclasses.replace(settings, checkpoint_minutes=checkpoint_minutes(settings))
     devices.prepare(settings)
     going_on.settle(run, name)
     stage = STAGES[name](settings, run, kind, own, store=store, goes_on=goes_on)

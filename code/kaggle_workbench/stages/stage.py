@@ -128,15 +128,19 @@ class Stage:
         if self.uploader is not None:
             self.uploader.put(stored.stored_name(self.run, path), path)
 
+    def disconnect(self) -> None:
+        """Close the connection to the competition's server."""
+        self._stack.close()
+        self.source = None
+
     def close(self) -> None:
-        """Close the connection and let go of the signals; the record is not touched."""
+        """Let go of the connection, the signals and the store; the record is not touched."""
         self.pause.release()
         if self._record_changed in records.listeners:
             records.listeners.remove(self._record_changed)
         if self.uploader is not None:
             self.uploader.close()
-        self._stack.close()
-        self.source = None
+        self.disconnect()
 
     def failed(self, error: BaseException) -> None:
         """Called after a cell with an error: the record says so at once, whatever comes after."""
@@ -160,7 +164,7 @@ class Stage:
         if self.step.ended:
             self.close()
             return
-        self._stack.close()
+        self.disconnect()
         self.step.end(error)
         record = self.run.read()
         nothing = not (record["data"] or record["history"] or record["pictures"] or self._failed)

@@ -28,7 +28,7 @@ class TrainStage(Stage):
         try:
             self.connect()
         except MissingError as error:
-            self.close()
+            self.disconnect()
             # Only the data are needed, and they may be here: offline, or in a session without internet.
             self.notes.append(f"Going on without a connection: {error.message}")
         self.device = devices.decide(self.settings)
