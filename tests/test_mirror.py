@@ -120,8 +120,8 @@ def test_a_server_that_stops_in_the_middle_is_made_good_by_sync(
         wait_for(lambda: "goes on" in capsys.readouterr().err, nudge=lambda: run.update(metric="accuracy"))
         server.start()
         step.end()
+        wait_for(lambda: there(uri) == raw(settings))
         assert mirror.finish(20)
-        assert there(uri) == raw(settings)
         assert "answers again" in capsys.readouterr().err
 
 

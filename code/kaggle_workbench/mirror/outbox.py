@@ -26,6 +26,7 @@ SETTLE_S = 0.2
 SEEN_EVERY_S = 60.0
 WAITS_S = (2.0, 5.0, 15.0, 60.0)
 EXIT_S = 3.0
+DOWN_S = 2.0
 
 
 class Outbox:
@@ -55,8 +56,11 @@ class Outbox:
             self._change.notify_all()
 
     def close(self, timeout_s: float) -> bool:
-        """Send what waits, at most `timeout_s`, then stop. Returns whether all of it was sent."""
+        """Send what waits, at most `timeout_s` (less for a server in trouble), then stop; whether all of it was sent."""
         started, told = time.monotonic(), False
+        if self.problem is not None:
+            # A server that is down is not waited for at the end of each stage.
+            timeout_s = min(timeout_s, DOWN_S)
         with self._change:
             self._last = True
             self._change.notify_all()
