@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import shutil
@@ -352,6 +353,18 @@ def test_quick_projects_from_blocks(settings: Settings, tmp_path: Path) -> None:
     assert row["wall_s"] == pytest.approx(row["compile_s"] + 20 * row["epoch_s"])
     assert [kept["name"] for kept in earlier(tmp_path / "kept")] == [row["name"]]
     assert "projected" in result.table()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["jax", "torch"])
+def test_the_other_frameworks_are_measured_too(settings: Settings, tmp_path: Path, backend: str) -> None:
+    if importlib.util.find_spec(backend) is None:
+        pytest.skip(f"{backend} is not installed; pip install -e .[frameworks]")
+    result = bench(settings, find_targets(settings, ["cpu"], [backend]), folder=tmp_path, workload=TINY)
+    (row,) = result.done
+    assert row["backend"] == backend
+    assert backend in row["versions"]
+    assert 0 <= row["accuracy"] <= 1
 
 
 def test_a_crash_and_ctrl_c_leave_what_was_finished(settings: Settings, tmp_path: Path) -> None:
