@@ -188,6 +188,7 @@ def _execute(stage: str, notebook: Path, folder: Path, given: Mapping[str, Any],
             )
     except PapermillExecutionError as error:
         if error.ename == "KeyboardInterrupt":
+            _raise_if_paused(folder)
             raise KeyboardInterrupt from None
         raise _told(error.ename, error.evalue, notebook, executed) from error
     except DeadKernelError as error:
@@ -206,6 +207,14 @@ def _execute(stage: str, notebook: Path, folder: Path, given: Mapping[str, Any],
     if stopper.asked:
         # It came to its end before it was asked; what comes next was not wanted any more.
         raise KeyboardInterrupt
+
+
+def _raise_if_paused(folder: Path) -> None:
+    """A stop that came when the training was at its end is a pause, too."""
+    if (folder / RECORD_FILE).is_file():
+        step = (Run(folder).read()["steps"] or [{}])[-1]
+        if step.get("status") == "paused" and step.get("error"):
+            raise PausedError(step["error"]["message"], hint=step["error"]["hint"])
 
 
 def _dead(notebook: Path, stopper: Stopper) -> WorkError:
@@ -238,6 +247,8 @@ def _keep(folder: Path, settings: Settings, store: Store | None) -> None:
             for sentence in uploader.problems():
                 show.warn(sentence)
             show.warn(f"All of it stands in {folder}.")
+    except KeyboardInterrupt:
+        show.warn(f"Not waiting for the store any longer. All of it stands in {folder}.")
     finally:
         uploader.close()
 

@@ -19,7 +19,7 @@ from kaggle_workbench.competition.connect import Source, connect
 from kaggle_workbench.competition.download import DataFiles, download
 from kaggle_workbench.competition.folders import find_data
 from kaggle_workbench.competition.problem import Problem, read_problem
-from kaggle_workbench.deadline import Deadline, Pause
+from kaggle_workbench.deadline import Deadline, Pause, paused
 from kaggle_workbench.errors import PausedError, UsageError
 from kaggle_workbench.files import human_bytes, write_atomic
 from kaggle_workbench.kaggle_api import Competition
@@ -118,16 +118,6 @@ class Stage:
         }
         return Card(f"Stage {self.name} is done", facts, notes, "good")
 
-    def upload(self, path: Path, name: str = "") -> None:
-        """Send a file of the run's folder to the store, in the background; nothing without a store.
-
-        Args:
-            path: The file.
-            name: Not needed: its name there is that in the run's folder.
-        """
-        if self.uploader is not None:
-            self.uploader.put(stored.stored_name(self.run, path), path)
-
     def disconnect(self) -> None:
         """Close the connection to the competition's server."""
         self._stack.close()
@@ -145,12 +135,16 @@ class Stage:
     def failed(self, error: BaseException) -> None:
         """Called after a cell with an error: the record says so at once, whatever comes after."""
         self.pause.release()
-        if not self.step.ended:
-            self._failed = True
-            self.step.fail(error)
-            if isinstance(error, PausedError):
-                # The process may be ended soon: what was saved should be elsewhere by then.
-                self._send(min(SEND_S, max(PAUSED_SEND_S, self.deadline.left_s() - PAUSED_SEND_S)))
+        if self.step.ended:
+            return
+        self._failed = True
+        asked = self.pause.asked()
+        if isinstance(error, KeyboardInterrupt) and str(error) == asked:
+            error = paused(self.run.id, f"{asked}. The training is at its end, and saved.")
+        self.step.fail(error)
+        if isinstance(error, PausedError):
+            # The process may be ended soon: what was saved should be elsewhere by then.
+            self._send(PAUSED_SEND_S if asked else SEND_S)
 
     def went_on(self) -> None:
         """Called after a cell without one: the cause was corrected."""
@@ -260,8 +254,9 @@ class Stage:
         """Send all that the store does not hold; what could not be sent is said and noted in the step."""
         if self.uploader is None:
             return []
-        stored.send(self.run, self.uploader)
+        limit_s = min(limit_s, max(LEFT_SEND_S, self.deadline.left_s() - LEFT_SEND_S))
         try:
+            stored.send(self.run, self.uploader)
             done = self.uploader.finish(limit_s)
         except KeyboardInterrupt:
             done = False
