@@ -13,6 +13,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,9 @@ ROOT = Path(__file__).resolve().parent.parent
 TRAINING = """
 import os, sys
 from pathlib import Path
+from types import SimpleNamespace
 import keras, numpy as np
+from kaggle_workbench import training
 from kaggle_workbench.callbacks.boards import ScalarLog
 from kaggle_workbench.callbacks.recorder import Recorder
 from kaggle_workbench.records import Run
@@ -48,9 +51,14 @@ rate = keras.optimizers.schedules.ExponentialDecay(0.1, decay_steps=2, decay_rat
 model.compile(optimizer=keras.optimizers.SGD(rate), loss="sparse_categorical_crossentropy", metrics=["accuracy"])
 random = np.random.default_rng(0)
 inputs, targets = random.random((64, 4), dtype="float32"), random.integers(0, 2, 64)
-callbacks = [Recorder(Run(folder)), ScalarLog(folder), Kill()]
-model.fit(inputs, targets, batch_size=32, epochs=epochs, initial_epoch=first, validation_data=(inputs, targets),
-          callbacks=callbacks, verbose=0)
+options = {"epochs": epochs, "validation_data": (inputs, targets), "verbose": 0}
+if first >= 0:
+    callbacks = [Recorder(Run(folder)), ScalarLog(folder), Kill()]
+    model.fit(inputs, targets, batch_size=32, initial_epoch=first, callbacks=callbacks, **options)
+else:
+    batches = training.Batches(inputs, targets, 32)
+    stage = SimpleNamespace(run=Run(folder))
+    model.fit(batches, callbacks=[*training.callbacks(stage, batches), Kill()], **options)
 print("tensorflow" in sys.modules)
 """
 
@@ -61,7 +69,7 @@ def run(tmp_path: Path) -> Run:
 
 
 def train(run: Run, first: int = 0, epochs: int = 3, *, kill: int = -1, backend: str = "tensorflow") -> str:
-    """Train, and return whether TensorFlow was imported ("True") or "killed"."""
+    """Train, and return whether TensorFlow was imported ("True") or "killed"; a negative `first` resumes by itself."""
     done = subprocess.run(
         [sys.executable, "-c", TRAINING, str(run.folder), str(first), str(epochs), str(kill)],
         env={**os.environ, "KERAS_BACKEND": backend, "PYTHONPATH": str(ROOT / "code"), "TF_NUM_INTRAOP_THREADS": "1"},
@@ -165,20 +173,14 @@ def test_files_that_cannot_be_written_are_said_once_and_stop_nothing(
 
 
 def test_learning_rates_come_along_with_a_checkpoint(run: Run) -> None:
-    from kaggle_workbench.callbacks.boards import ScalarLog
-
-    first = ScalarLog(run.folder)
-    first.on_train_begin()
-    for epoch, rate in enumerate((0.1, 0.05)):
-        first.on_epoch_begin(epoch)
-        first.on_epoch_end(epoch, {"loss": 1.0, "learning_rate": rate})
-    run.update(history=[{"epoch": 1, "seconds": 2.0, "loss": 1.0}, {"epoch": 2, "seconds": 2.0, "loss": 1.0}])
+    assert train(run, first=-1, epochs=4, kill=2) == "killed"
+    before = curves(run, "train")["learning_rate"]
     shutil.rmtree(run.folder / "tensorboard")
-    elsewhere = ScalarLog(run.folder)
-    elsewhere.on_train_begin()
-    elsewhere.set_state(json.loads(json.dumps(first.get_state())))
-    elsewhere.on_epoch_begin(2)
-    assert [value for _, value in curves(run, "train")["learning_rate"]] == pytest.approx([0.1, 0.05])
+    train(run, first=-1, epochs=4)
+    assert_like_the_record(run)
+    rates = curves(run, "train")["learning_rate"]
+    assert rates[:2] == before
+    assert [after / rate for (_, rate), (_, after) in pairwise(rates)] == pytest.approx([0.5] * 3)
 
 
 @contextmanager

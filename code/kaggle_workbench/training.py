@@ -44,6 +44,7 @@ def callbacks(stage: HasRun, batches: Batches | None = None, *, monitor: str = "
     Returns:
         Keras callbacks: checkpoints, each epoch into the record, and progress.
     """
+    from kaggle_workbench.callbacks.boards import ScalarLog
     from kaggle_workbench.callbacks.checkpointer import Checkpointer
     from kaggle_workbench.callbacks.progress import Progress
     from kaggle_workbench.callbacks.recorder import Recorder
@@ -59,8 +60,8 @@ def callbacks(stage: HasRun, batches: Batches | None = None, *, monitor: str = "
         store=getattr(getattr(uploader, "store", None), "address", None),
         monitor=monitor,
     )
-    made: list[Any] = [checkpointer, Recorder(stage.run)]
-    # Here, in this order: boards.ScalarLog, guard.DeviceGuard.
+    made: list[Any] = [checkpointer, Recorder(stage.run), ScalarLog(stage.run.folder)]
+    # Here: guard.DeviceGuard.
     made.append(Progress())
     return made
 
