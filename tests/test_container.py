@@ -22,6 +22,7 @@ import pytest
 
 import engine_tools as tools
 import fake_nvml
+from kaggle_workbench.callbacks import eventfiles
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.xdist_group("docker")]
 
@@ -35,6 +36,7 @@ NAMES = (
     "gpus",
     "hook",
     "crash",
+    "board",
     "late",
     "stopped",
     "ports",
@@ -129,7 +131,7 @@ def test_the_printed_address_opens_and_needs_its_token(alpha: Path, client: Any)
     assert status_code(f"{api}?token={token_of(url)}") == 200
     found = containers(client, alpha)[0]
     bindings = [binding for ports in found["NetworkSettings"]["Ports"].values() for binding in ports or []]
-    assert [binding["HostIp"] for binding in bindings] == ["127.0.0.1"]
+    assert [binding["HostIp"] for binding in bindings] == ["127.0.0.1"] * 2
     assert found["Name"] == "/project-alpha"
 
 
@@ -182,10 +184,52 @@ def test_status_and_json(alpha: Path) -> None:
     assert started["url"].startswith(status["address"])
 
 
+def test_tensorboard_shows_the_runs_at_an_address_that_cannot_be_guessed(alpha: Path, client: Any) -> None:
+    runs = alpha / "data/output/runs"
+    events = eventfiles.head(1.0) + eventfiles.written(eventfiles.Event(1, 1.0, {"epoch/loss": 0.5}))
+    (runs / "mine/tensorboard/train").mkdir(parents=True)
+    (runs / "mine/tensorboard/train" / eventfiles.new_name([], 1.0)).write_bytes(events)
+    started = json.loads(kwb(alpha, "up", "--format", "json").stdout)
+    url, port = started["tensorboard"], started["tensorboard_port"]
+    assert kwb(alpha, "url", "tensorboard").stdout.strip() == url
+    assert f"TensorBoard: {url}" in kwb(alpha, "up").stderr
+    assert json.loads(kwb(alpha, "status", "--format", "json").stdout)["tensorboard"] == "up"
+    assert status_code(url) == 200
+    # Without the random part there is nothing, and JupyterLab's token does not help.
+    above = url.rstrip("/").rpartition("/")[0]
+    for elsewhere in (f"http://127.0.0.1:{port}/", f"{above}/", f"{above}/data/runs?token={token_of(started['url'])}"):
+        assert status_code(elsewhere) == 404
+    end = time.monotonic() + 60
+    while (
+        found := OPENER.open(f"{url}data/plugin/scalars/tags", timeout=5).read()
+    ) == b"{}" and time.monotonic() < end:
+        time.sleep(1)
+    assert set(json.loads(found)["mine/tensorboard/train"]) == {"epoch/loss"}
+    secret = url.rstrip("/").rpartition("/")[2]
+    found = json.dumps(containers(client, alpha)[0])
+    assert secret not in found + kwb(alpha, "logs", "tensorboard").stdout + kwb(alpha, "status").stdout
+
+
+def test_a_tensorboard_that_died_is_started_again_and_concerns_nothing_else(alpha: Path, client: Any) -> None:
+    before = containers(client, alpha)[0]["Id"]
+    url = kwb(alpha, "url", "tensorboard").stdout.strip()
+    inside(alpha, "pkill -f '^python3 -m tensorboard'; sleep 1")
+    assert kwb(alpha, "url", "tensorboard").returncode == 3
+    status = json.loads(kwb(alpha, "status", "--format", "json").stdout)
+    assert (status["jupyterlab"], status["tensorboard"]) == ("up", "down")
+    again = kwb(alpha, "up")
+    assert again.returncode == 0, again.stderr
+    assert "TensorBoard does not run; starting it" in again.stderr
+    assert f"TensorBoard: {url}" in again.stderr
+    assert status_code(url) == 200
+    assert containers(client, alpha)[0]["Id"] == before
+
+
 def test_on_a_remote_machine_the_tunnel_is_printed(alpha: Path) -> None:
-    port = json.loads(kwb(alpha, "up", "--format", "json").stdout)["port"]
+    started = json.loads(kwb(alpha, "up", "--format", "json").stdout)
     answer = kwb(alpha, "up", env={"SSH_CONNECTION": "192.0.2.7 50000 192.0.2.9 2222"})
-    assert re.search(rf"ssh -N -L {port}:127.0.0.1:{port} -p 2222 \w+@192.0.2.9", answer.stderr)
+    ways = " ".join(f"-L {port}:127.0.0.1:{port}" for port in (started["port"], started["tensorboard_port"]))
+    assert re.search(rf"ssh -N {ways} -p 2222 \w+@192.0.2.9", answer.stderr)
     assert answer.stdout.startswith("http://127.0.0.1")
 
 
@@ -415,6 +459,20 @@ def test_a_jupyterlab_that_crashes_at_start(place: Path, base: str, client: Any)
     assert "not-a-port" in answer.stderr
     assert containers(client, project) == []
     assert "not-a-port" in kwb(project, "logs").stdout
+
+
+def test_a_tensorboard_that_crashes_at_start(place: Path, base: str, client: Any) -> None:
+    project = tools.make_project(place / "board", "board", base, owner=USER)
+    spec = project / ".project/spec.yaml"
+    spec.write_text(spec.read_text().replace("--bind_all", "--no-such-option", 1))
+    answer = kwb(project, "up")
+    assert answer.returncode == 0, answer.stderr
+    assert status_code(answer.stdout.strip()) == 200
+    assert "Warning: tensorboard ended with exit code" in answer.stderr
+    assert "--no-such-option" in answer.stderr
+    assert "TensorBoard: http" not in answer.stderr
+    assert kwb(project, "down").returncode == 0
+    assert "--no-such-option" in kwb(project, "logs", "tensorboard").stdout
 
 
 def test_a_jupyterlab_that_is_not_up_in_time(place: Path, base: str, client: Any) -> None:

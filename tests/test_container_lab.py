@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 import engine_tools as tools
+from browser_tools import chromium
+from kaggle_workbench.callbacks import eventfiles
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.xdist_group("docker")]
 
@@ -83,18 +85,11 @@ def test_the_build_files_leave_the_frameworks_and_kwb_runs_inside(project: Path,
 
 @pytest.mark.browser
 def test_a_browser_runs_all_cells_of_01_data(project: Path, url: str, tmp_path: Path) -> None:
-    from playwright.sync_api import expect, sync_playwright
+    from playwright.sync_api import expect
 
-    browser_path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if browser_path is None:
-        pytest.skip("no Chromium on this machine")
     notebook = project / "code/01-data.ipynb"
     cells = [cell for cell in json.loads(notebook.read_text())["cells"] if cell["cell_type"] == "code"]
-    switches = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=browser_path, args=[*switches, "--disable-component-update", "--disable-sync"]
-        )
+    with chromium() as browser:
         page = browser.new_page(viewport={"width": 1400, "height": 1000})
         page.goto(url)
         expect(page.locator("#jp-main-dock-panel")).to_be_visible(timeout=60_000)
@@ -107,7 +102,6 @@ def test_a_browser_runs_all_cells_of_01_data(project: Path, url: str, tmp_path: 
         saved = _wait_until_run(page, notebook, len(cells))
         page.screenshot(path=str(tmp_path / "01-data.png"))
         widths = page.locator(".jp-OutputArea img").evaluate_all("images => images.map(image => image.naturalWidth)")
-        browser.close()
     outputs = [output for cell in saved for output in cell["outputs"]]
     assert [output for output in outputs if output["output_type"] == "error"] == []
     assert sum("image/png" in output.get("data", {}) for output in outputs) >= 2
@@ -116,6 +110,31 @@ def test_a_browser_runs_all_cells_of_01_data(project: Path, url: str, tmp_path: 
     owners = {path: path.lstat().st_uid for path in (project, *project.rglob("*"))}
     assert {path for path, owner in owners.items() if owner != USER} == set()
     assert list((project / "data/input").rglob("train.csv"))
+
+
+@pytest.mark.browser
+def test_a_browser_shows_the_runs_in_tensorboard(project: Path, url: str, tmp_path: Path) -> None:
+    folder = project / "data/output/runs/mine/tensorboard/train"
+    folder.mkdir(parents=True)
+    events = [eventfiles.Event(epoch, float(epoch), {"epoch/loss": 1 / epoch}) for epoch in range(1, 6)]
+    content = b"".join(map(eventfiles.written, events))
+    (folder / eventfiles.new_name([], 1.0)).write_bytes(eventfiles.head(1.0) + content)
+    tools.give(project / "data/output/runs", USER)
+    address = kwb(project, "url", "tensorboard").stdout.strip()
+    with chromium() as browser:
+        page = browser.new_page(viewport={"width": 1400, "height": 900})
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        for _ in range(20):
+            page.goto(f"{address}#timeseries")
+            page.wait_for_timeout(3000)
+            if page.get_by_text("mine/tensorboard/train").count():
+                break
+        page.locator("line-chart").first.wait_for(timeout=60_000)
+        page.wait_for_timeout(1500)
+        page.screenshot(path=str(tmp_path / "tensorboard.png"))
+        assert page.get_by_text("epoch/loss").first.is_visible()
+        assert all(one.startswith((address, "data:", "blob:")) for one in asked), "all by the secret path"
 
 
 def _wait_until_run(page: Any, notebook: Path, count: int) -> list[dict[str, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from typing import Any
 import pytest
 
 from kaggle_workbench.container import gpus, lock, relock
+from kaggle_workbench.container.board import board_app, board_path
 from kaggle_workbench.container.endpoints import find_endpoint
 from kaggle_workbench.container.engine_errors import GpuRefusedError, PortTakenError, engine_error, pull_error
 from kaggle_workbench.container.environment import collect, read_as_docker
@@ -105,12 +107,36 @@ def test_a_plan_shows_secrets_by_name_only(project: Path) -> None:
     assert "KAGGLE_KEY" in text
     assert "abc123secret" not in text
     assert "--publish 127.0.0.1:9000:8888" in text
+    assert "--publish 127.0.0.1::6006" in text
     assert "COMPETITION=titanic" in text
     token = plan.state.open().token()
     assert "abc123secret" not in json.dumps(plan.labels(token))
     (project / "secrets.env").write_text("KAGGLE_KEY=abc123changed\n")
     now = make_plan(project, Options(gpus=0, port=9000), None).parts(token)
     assert [part for part, mark in plan.parts(token).items() if now[part] != mark] == ["secrets"]
+
+
+def test_tensorboard_is_published_beside_jupyterlab_under_a_path_that_is_a_secret(project: Path, spec: Spec) -> None:
+    plan = make_plan(project, Options(gpus=0), None)
+    token = plan.state.open().token()
+    assert plan.ports(1, 2) == {8888: 1, 6006: 2}
+    assert [port["app"] for port in plan.to_dict()["ports"]] == ["jupyterlab", "tensorboard"]
+    app = board_app(spec)
+    assert app is not None
+    path = board_path(spec, app, token)
+    assert re.fullmatch(r"/projects/kaggle-workbench/applications/tensorboard/[0-9a-f]{32}", path)
+    assert path == board_path(spec, app, token) != board_path(spec, app, "another token")
+    shown = describe(plan) + json.dumps(plan.to_dict()) + json.dumps(plan.labels(token)) + repr(plan)
+    assert path.rpartition("/")[2] not in shown
+    # A spec without it, or with both apps at one port: then JupyterLab alone is published.
+    text = (project / ".project/spec.yaml").read_text()
+    for changed in (text.replace("type: tensorboard", "type: custom"), text.replace('port: "6006"', 'port: "8888"')):
+        (project / ".project/spec.yaml").write_text(changed)
+        alone = make_plan(project, Options(gpus=0), None)
+        assert (alone.board, alone.ports(1, 2)) == (None, {8888: 1})
+        assert "TensorBoard's port" in [
+            name for name, mark in alone.parts(token).items() if plan.parts(token)[name] != mark
+        ]
 
 
 def test_the_state_folder_is_private_and_survives_damage(project: Path) -> None:
@@ -239,6 +265,7 @@ def test_the_line_for_a_remote_desk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SSH_CONNECTION", "192.0.2.7 50000 192.0.2.9 22")
     assert remote_hint(8888).startswith("ssh -N -L 8888:127.0.0.1:8888 ")
     assert remote_hint(8888).endswith("@192.0.2.9")
+    assert remote_hint(8888, 6006).startswith("ssh -N -L 8888:127.0.0.1:8888 -L 6006:127.0.0.1:6006 ")
 
 
 def test_what_an_engines_words_mean() -> None:

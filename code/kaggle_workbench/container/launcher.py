@@ -10,9 +10,11 @@ from pathlib import Path
 
 from kaggle_workbench.container import folders, gpus, lock
 from kaggle_workbench.container import image as images
+from kaggle_workbench.container.apps import AppServer, prefix_of
+from kaggle_workbench.container.board import Board
 from kaggle_workbench.container.engine import Engine, connect
 from kaggle_workbench.container.engine_errors import GpuRefusedError, PortTakenError
-from kaggle_workbench.container.jupyter import TOKEN_FILE, LabServer, answers, prefix_of, require_answer
+from kaggle_workbench.container.jupyter import TOKEN_FILE, answers, lab_path, lab_server, require_answer
 from kaggle_workbench.container.plan import Options, Plan, describe, make_plan
 from kaggle_workbench.container.running import (
     PARTS_LABEL,
@@ -40,6 +42,8 @@ class Started:
         url: Address with its token.
         port: Port on 127.0.0.1.
         computes: The line that says what computes.
+        tensorboard: TensorBoard's address; "" when it does not run.
+        tensorboard_port: Its port on 127.0.0.1; None when it is not published.
     """
 
     url: str
@@ -47,6 +51,8 @@ class Started:
     container: str
     image: str
     computes: str
+    tensorboard: str = ""
+    tensorboard_port: int | None = None
 
 
 def up(options: Options, *, require_gpu: bool = False, start: Path | None = None) -> Started:
@@ -126,7 +132,8 @@ def _reuse(engine: Engine, plan: Plan, found: Found | None, token: str) -> Start
         server.start()
         require_answer(port, server.prefix, token)
     note(found.computes)
-    return _started(plan, found.name, port, token, found.computes)
+    board = _board(engine, plan, found.id, token)
+    return _started(plan, found, port, token, found.computes, board.revive(_board_port(plan, found)) if board else "")
 
 
 def _ensure_image(engine: Engine, plan: Plan) -> None:
@@ -154,19 +161,23 @@ def _lock_path(plan: Plan) -> Path:
 
 def _start(engine: Engine, plan: Plan, token: str, *, require_gpu: bool) -> Started:
     name = _free_name(engine, plan)
-    gpu, port = plan.gpu, plan.port or plan.machine.port or None
+    gpu, asked = plan.gpu, plan.ports(plan.port, None)
+    ports = plan.ports(plan.port or plan.machine.port or None, plan.machine.board_port or None)
+    if plan.port == plan.machine.board_port:
+        ports = asked
     for _ in range(3):
-        container = engine.create(plan.request(token, name=name, port=port, gpu=gpu))
+        container = engine.create(plan.request(token, name=name, ports=ports, gpu=gpu))
         try:
-            return _serve(engine, plan, container, name, token, gpu)
+            return _serve(engine, plan, container, token, gpu)
         except PortTakenError as error:
             engine.remove(container)
-            if plan.port is not None:
+            # Ports of the last time are given up first; what is left then is the one that was asked for.
+            if plan.port is not None and (ports == asked or f":{plan.port}" in error.message):
                 raise PortTakenError(
                     f"Port {plan.port} of 127.0.0.1 is in use on this machine.",
                     hint="Leave --port out and a free one is taken, or name another.",
                 ) from error
-            port = None
+            ports = asked
         except GpuRefusedError as error:
             engine.remove(container)
             gpu = gpus.refused(gpu, engine, error.message)
@@ -179,12 +190,15 @@ def _start(engine: Engine, plan: Plan, token: str, *, require_gpu: bool) -> Star
     raise WorkError("The container could not be started.", hint="Run the command again; see kwb logs.")
 
 
-def _serve(engine: Engine, plan: Plan, container: str, name: str, token: str, gpu: gpus.GpuDecision) -> Started:
+def _serve(engine: Engine, plan: Plan, container: str, token: str, gpu: gpus.GpuDecision) -> Started:
     engine.put_file(container, TOKEN_FILE, token.encode(), uid=plan.owner.uid, gid=plan.owner.gid)
     engine.start(container)
     _await_entrypoint(engine, container)
     _require_mounts(engine, plan, container)
     note(gpu.line)
+    board = _board(engine, plan, container, token)
+    if board:
+        board.spawn()
     server = _server(engine, plan, container, token)
     note(f"Starting {plan.app.name} (at most {plan.app.timeout_seconds or 'half an hour'} s) ...")
     server.start()
@@ -193,14 +207,30 @@ def _serve(engine: Engine, plan: Plan, container: str, name: str, token: str, gp
     if port is None:
         raise WorkError(f"The container publishes no port {plan.inner_port}.", hint="`docker ps` may tell more.")
     require_answer(port, server.prefix, token)
-    plan.machine.port, plan.machine.path = port, server.path()
+    board_port = _board_port(plan, found)
+    plan.machine.port, plan.machine.path, plan.machine.board_port = port, lab_path(server), board_port or 0
     plan.state.save(plan.machine)
-    return _started(plan, name, port, token, gpu.line)
+    return _started(plan, found, port, token, gpu.line, board.address(board_port) if board else "")
 
 
-def _started(plan: Plan, name: str, port: int, token: str, computes: str) -> Started:
-    url = address(port, plan.machine.path or f"{prefix_of(plan.spec, plan.app)}/lab", token)
-    return Started(url=url, port=port, container=name, image=plan.recipe.tag, computes=computes)
+def _started(plan: Plan, found: Found, port: int, token: str, computes: str, board: str) -> Started:
+    return Started(
+        url=address(port, plan.machine.path or f"{prefix_of(plan.spec, plan.app)}/lab", token),
+        port=port,
+        container=found.name,
+        image=plan.recipe.tag,
+        computes=computes,
+        tensorboard=board,
+        tensorboard_port=_board_port(plan, found),
+    )
+
+
+def _board(engine: Engine, plan: Plan, container: str, token: str) -> Board | None:
+    return Board(engine, container, plan.spec, plan.board, token) if plan.board else None
+
+
+def _board_port(plan: Plan, found: Found) -> int | None:
+    return found.port(plan.board_port) if plan.board_port else None
 
 
 def _await_entrypoint(engine: Engine, container: str) -> None:
@@ -288,8 +318,8 @@ def _secret_notes(plan: Plan) -> Iterator[str]:
         )
 
 
-def _server(engine: Engine, plan: Plan, container: str, token: str) -> LabServer:
-    return LabServer(engine, container, plan.spec, plan.app, token)
+def _server(engine: Engine, plan: Plan, container: str, token: str) -> AppServer:
+    return lab_server(engine, container, plan.spec, plan.app, token)
 
 
 def _refuse_inside() -> None:

@@ -11,6 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from kaggle_workbench.container.board import board_app
 from kaggle_workbench.container.containerfile import user_name
 from kaggle_workbench.container.engine import Bind, ContainerRequest, Engine
 from kaggle_workbench.container.environment import Variables, collect
@@ -39,7 +40,7 @@ class Options:
         output: Folder of this machine for runs.
         mounts: `DIR:TARGET` for other host mounts of the spec.
         base: Image instead of the spec's; `spec` goes back to it.
-        port: Port on 127.0.0.1.
+        port: JupyterLab's port on 127.0.0.1.
     """
 
     gpus: int | None = None
@@ -57,6 +58,7 @@ class Plan:
     root: Path
     spec: Spec
     app: App
+    board: App | None
     settings: Settings
     state: State
     machine: Machine
@@ -77,6 +79,15 @@ class Plan:
     def inner_port(self) -> int:
         """JupyterLab's port inside."""
         return self.app.port or 0
+
+    @property
+    def board_port(self) -> int | None:
+        """TensorBoard's port inside; None when the spec has no such app."""
+        return self.board.port if self.board else None
+
+    def ports(self, lab: int | None, board: int | None) -> dict[int, int | None]:
+        """Port inside -> port on 127.0.0.1, None for a free one."""
+        return {self.inner_port: lab} | ({self.board_port: board} if self.board_port else {})
 
     def labels(self, token: str) -> dict[str, str]:
         """Labels by which the container is found again and its age told."""
@@ -101,6 +112,7 @@ class Plan:
             "the mounts": [repr(bind) for bind in self.all_binds()],
             "the GPUs": [self.gpu.given, self.gpu.route, self.variables.plain.get("GPU_COUNT")],
             "the port": self.port,
+            "TensorBoard's port": self.board_port,
         }
         return {name: _fingerprint(token, part) for name, part in parts.items()}
 
@@ -108,7 +120,7 @@ class Plan:
         """All mounts, outermost first."""
         return [*(mount.bind() for mount in self.mounts), *self.binds]
 
-    def request(self, token: str, *, name: str, port: int | None, gpu: GpuDecision) -> ContainerRequest:
+    def request(self, token: str, *, name: str, ports: dict[int, int | None], gpu: GpuDecision) -> ContainerRequest:
         """What the engine creates the container from."""
         variables = self.variables.merged()
         if gpu.given == 0:
@@ -120,7 +132,7 @@ class Plan:
             environment=variables,
             labels={**self.labels(token), COMPUTES_LABEL: gpu.line},
             mounts=self.all_binds(),
-            ports={self.inner_port: port},
+            ports=ports,
             shm_mb=self.spec.execution.resources.shared_memory_mb,
             gpus=gpu.given,
             gpu_route=gpu.route,
@@ -134,7 +146,8 @@ class Plan:
         if self.gpu.given:
             cdi = [word for number in range(self.gpu.given) for word in ("--device", f"nvidia.com/gpu={number}")]
             words += cdi if self.gpu.route == "cdi" else ["--gpus", str(self.gpu.given)]
-        words += ["--publish", f"127.0.0.1:{self.port or ''}:{self.inner_port}"]
+        for inner, outer in self.ports(self.port, None).items():
+            words += ["--publish", f"127.0.0.1:{outer or ''}:{inner}"]
         for bind in self.all_binds():
             source = f",source={bind.source}" if bind.source else ""
             words += ["--mount", f"type={bind.kind}{source},target={bind.target}{',readonly' * bind.read_only}"]
@@ -146,6 +159,7 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """The plan as a document (secrets by name only)."""
+        ports = self.ports(self.port, None).items()
         return {
             "project": self.spec.meta.name,
             "root": str(self.root),
@@ -155,7 +169,10 @@ class Plan:
             "user": {"name": user_name(self.spec, self.owner), "uid": self.owner.uid, "gid": self.owner.gid},
             "gpu": {"asked": self.gpu.asked.count, "given": self.gpu.given, "line": self.gpu.line},
             "shared_memory_mb": self.spec.execution.resources.shared_memory_mb,
-            "ports": [{"inside": self.inner_port, "host": f"127.0.0.1:{self.port or '(a free one)'}"}],
+            "ports": [
+                {"app": app.name, "inside": inner, "host": f"127.0.0.1:{outer or '(a free one)'}"}
+                for app, (inner, outer) in zip(filter(None, (self.app, self.board)), ports, strict=True)
+            ],
             "mounts": [
                 {"target": bind.target, "source": bind.source or "(temporary)", "type": bind.kind, "from": origin}
                 for bind, origin in zip(self.all_binds(), self._origins(), strict=True)
@@ -203,6 +220,7 @@ def make_plan(root: Path, options: Options, engine: Engine | None) -> Plan:
         root=root,
         spec=spec,
         app=app,
+        board=board_app(spec),
         settings=settings,
         state=state,
         machine=machine,

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from kaggle_workbench.container import shell as terminal
+from kaggle_workbench.container.apps import log_path, prefix_of
+from kaggle_workbench.container.board import board_address, board_answers, board_app, board_path, board_secret
 from kaggle_workbench.container.endpoints import user_name
 from kaggle_workbench.container.engine import Engine, connect
-from kaggle_workbench.container.jupyter import LabServer, answers, lab_app, log_path, prefix_of
+from kaggle_workbench.container.jupyter import answers, lab_app, lab_server
 from kaggle_workbench.container.spec import read_spec
 from kaggle_workbench.container.spec_model import App, Spec
 from kaggle_workbench.container.state import State
@@ -65,12 +67,13 @@ class Found:
 
 @dataclass(frozen=True)
 class Status:
-    """What `kwb status` shows; the address comes without its token."""
+    """What `kwb status` shows; the address comes without its token, and TensorBoard's, itself a secret, not at all."""
 
     project: str
     container: str
     state: str
     jupyterlab: str
+    tensorboard: str
     address: str
     computes: str
     image: str
@@ -90,14 +93,15 @@ def address(port: int, path: str, token: str) -> str:
     return f"http://127.0.0.1:{port}{path}?token={token}"
 
 
-def remote_hint(port: int) -> str:
-    """On a machine reached by ssh: the line that brings the address to the desk; "" elsewhere."""
+def remote_hint(*ports: int) -> str:
+    """On a machine reached by ssh: the line that brings the addresses to the desk; "" elsewhere."""
     parts = os.environ.get("SSH_CONNECTION", "").split()
     if len(parts) != 4:
         return ""
     _, _, server, ssh_port = parts
     option = "" if ssh_port == "22" else f"-p {ssh_port} "
-    return f"ssh -N -L {port}:127.0.0.1:{port} {option}{user_name()}@{server}"
+    forwards = " ".join(f"-L {port}:127.0.0.1:{port}" for port in ports)
+    return f"ssh -N {forwards} {option}{user_name()}@{server}"
 
 
 def down(*, start: Path | None = None) -> bool:
@@ -127,10 +131,13 @@ def take_down(engine: Engine, state: State, found: Found, spec: Spec | None) -> 
     if spec and app:
         if found.is_running:
             try:
-                LabServer(engine, found.id, spec, app, state.token()).stop()
+                lab_server(engine, found.id, spec, app, state.token()).stop()
             except WorkbenchError as error:
                 warn(f"JupyterLab did not end by itself: {error.message}")
         keep_log(engine, state, found.id, app)
+        board = board_app(spec)
+        if board:
+            keep_log(engine, state, found.id, board)
     engine.remove(found.id)
 
 
@@ -153,7 +160,7 @@ def status(*, start: Path | None = None) -> Status:
     engine = connect()
     found = find(engine, state)
     if found is None:
-        return Status(spec.meta.name, "", "not running", "", "", "", "", "", engine.name, str(state.folder))
+        return Status(spec.meta.name, "", "not running", "", "", "", "", "", "", engine.name, str(state.folder))
     port = found.port(app.port or 0)
     prefix = prefix_of(spec, app)
     up = found.is_running and port is not None and answers(port, prefix, state.token())
@@ -163,6 +170,7 @@ def status(*, start: Path | None = None) -> Status:
         container=found.name,
         state="running" if found.is_running else f"ended (exit code {details.get('ExitCode')})",
         jupyterlab="up" if up else "down",
+        tensorboard=_board_state(spec, state, found),
         address=f"http://127.0.0.1:{port}{state.load().path}" if up else "",
         computes=found.computes,
         image=str(found.document["Config"].get("Image", "")),
@@ -173,7 +181,7 @@ def status(*, start: Path | None = None) -> Status:
 
 
 def url(*, start: Path | None = None) -> str:
-    """The address with its token.
+    """JupyterLab's address with its token.
 
     Raises:
         MissingError: No container, or no JupyterLab in it.
@@ -190,6 +198,40 @@ def url(*, start: Path | None = None) -> str:
     return address(port, state.load().path or f"{prefix}/lab", token)
 
 
+def board_url(*, start: Path | None = None) -> str:
+    """TensorBoard's address.
+
+    Raises:
+        MissingError: No container, or no TensorBoard in it.
+    """
+    root = require_root(start)
+    state = State(root)
+    spec = read_spec(root / ROOT_MARK)
+    found = _running(connect(), state)
+    address = _board_address(spec, state, found)
+    if not address:
+        raise MissingError(
+            "The container runs, but TensorBoard in it does not answer.",
+            hint="kwb up starts it again; kwb logs tensorboard shows its own output.",
+        )
+    return address
+
+
+def _board_address(spec: Spec, state: State, found: Found) -> str:
+    app = board_app(spec)
+    port = found.port(app.port or 0) if app and found.is_running else None
+    if app is None or port is None:
+        return ""
+    path = board_path(spec, app, state.token())
+    return board_address(port, path) if board_answers(port, path) else ""
+
+
+def _board_state(spec: Spec, state: State, found: Found) -> str:
+    if board_app(spec) is None:
+        return "not in the spec"
+    return "up" if _board_address(spec, state, found) else "down"
+
+
 def logs(app_name: str = "", *, lines: int = 100, follow: bool = False, start: Path | None = None) -> Iterator[str]:
     """An app's own output, line by line, with secrets masked; of the last container when none runs.
 
@@ -203,7 +245,9 @@ def logs(app_name: str = "", *, lines: int = 100, follow: bool = False, start: P
     state = State(root)
     spec = read_spec(root / ROOT_MARK)
     settings = load_settings(start=root)
-    hidden = [value for value in (*settings.secret_values(), state.token()) if len(value) > 3]
+    hidden = [
+        value for value in (*settings.secret_values(), state.token(), board_secret(state.token())) if len(value) > 3
+    ]
     for line in _lines(root, state, spec, app_name, lines=lines, follow=follow):
         for value in hidden:
             line = line.replace(value, "***")

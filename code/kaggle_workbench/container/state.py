@@ -28,12 +28,14 @@ class Machine:
         base: Image instead of the spec's, from `--base`; "" for the spec's own.
         mounts: Target -> folder, from `--input`, `--output` and `--mount`.
         port: Port on 127.0.0.1 that was used last, taken again when it is free.
+        board_port: The same for TensorBoard.
         path: Path of the app's address inside the container's server.
     """
 
     base: str = ""
     mounts: dict[str, str] = field(default_factory=dict)
     port: int = 0
+    board_port: int = 0
     path: str = ""
 
 
