@@ -346,7 +346,7 @@ def test_ctrl_c_outside_a_training_stops_cleanly(here: Project) -> None:
             assert record(here, new.name)["status"] == "failed"
 
 
-@pytest.mark.parametrize("address", ["faulty://store", "hanging://store"])
+@pytest.mark.parametrize("address", ["faulty://me:hunter2secret@store", "hanging://store"])
 def test_a_training_ends_well_whatever_its_store_does(here: Project, tmp_path: Path, address: str) -> None:
     path = os.pathsep.join((here.env["PYTHONPATH"], str(ROOT / "tests"), str(install(tmp_path / "plugin"))))
     run = address.partition(":")[0]
