@@ -16,7 +16,7 @@ from bson.int64 import Int64
 from pymongo import MongoClient, errors
 
 from kaggle_workbench import cli, mirror, records
-from kaggle_workbench.mirror import address, convert, cut, outbox
+from kaggle_workbench.mirror import address, convert, cut, outbox, writing
 from kaggle_workbench.mirror.problems import explained
 from kaggle_workbench.records import Run
 from kaggle_workbench.records.document import digest
@@ -369,3 +369,29 @@ def test_whatever_makes_a_record_long_it_fits_in_the_end(world: World) -> None:
     assert (document["id"], document["lb"]["public"]) == (record["id"], 0.5)
     assert cut.size(document) <= 40_000
     assert convert.to_record(document)["status"] == "done"
+
+
+def test_an_older_document_that_came_first_by_a_hair_is_replaced(
+    world: World, server: MongoServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri = database(server, "hair")
+    settings = world.settings(uri)
+    run = trained(settings)
+    older = run.read()
+    run.update(metric="newer")
+    with MongoClient[dict[str, Any]](uri) as client:
+        runs = client.get_default_database().runs
+        look = writing.older
+        asked = []
+
+        def and_meanwhile(document: Any) -> Any:
+            # The filter that found nothing is the one the insert then fails by.
+            asked.append(document)
+            if len(asked) > 1:
+                return look(document)
+            runs.insert_one(convert.to_document(older))
+            return {**look(document), "revision": -1}
+
+        monkeypatch.setattr(writing, "older", and_meanwhile)
+        assert writing.put(runs, run.read())
+    assert documents(uri)[0]["metric"] == "newer"

@@ -122,15 +122,18 @@ def test_no_secret_and_no_absolute_path_is_written(tmp_path: Path, monkeypatch: 
     (tmp_path / ".project" / "spec.yaml").write_text("specVersion: v2\n")
     token = "KGAT_0123456789abcdef"
     monkeypatch.setenv("KAGGLE_API_TOKEN", token)
-    monkeypatch.setenv("MONGODB_URI", "mongodb://user:hidden-password@host")
+    monkeypatch.setenv("MONGODB_URI", "mongodb://user:hidden%2Fpassword@host")
     settings = load_settings(start=tmp_path)
     run = make(settings.output_dir, hide=masking.hidden(settings))
     run.update(submission={"message": f"with {token}"})
     with pytest.raises(WorkError), run.step("train", parameters=records.parameters(settings, {"RATE": 0.1})):
-        raise WorkError(f"{settings.input_dir}/train.csv: {token} and mongodb://user:hidden-password@host refused")
+        raise WorkError(
+            f"{settings.input_dir}/train.csv: {token} and mongodb://user:hidden%2Fpassword@host (hidden/password)"
+        )
     text = (run.folder / "record.json").read_text()
     assert token not in text
-    assert "hidden-password" not in text
+    assert "hidden%2Fpassword" not in text
+    assert "hidden/password" not in text
     assert str(tmp_path) not in text
     assert str(Path.home()) not in text
     assert run.read()["steps"][0]["parameters"]["RATE"] == 0.1

@@ -158,6 +158,7 @@ def test_csv_holds_every_field(output: Path, say: Say) -> None:
     make(output, "one", cv=0.9, folds=[0.88, 0.92])
     _, out, _ = say("--format", "csv")
     (row,) = csv.DictReader(io.StringIO(out))
+    assert say("--format", "csv", "--since", "1m")[1] == out.splitlines()[0] + "\n"
     assert (row["run"], row["CV"], row["public"], row["CV_folds"]) == ("one", "0.9", "", "[0.88, 0.92]")
 
 

@@ -88,7 +88,9 @@ def _list(options: argparse.Namespace) -> None:
     if options.format == "json":
         show.listing(found, "json")
     elif options.format == "csv":
-        _csv(found)
+        # Without runs there is still a head.
+        nothing = summaries.summary({"id": "", "status": "", "created": "", "steps": []})
+        _csv(found, list(nothing))
     elif options.group and found:
         print("\n\n".join(summaries.table(group) for _, group in summaries.groups(found)))
     else:
@@ -119,7 +121,8 @@ def _compare(options: argparse.Namespace) -> None:
     if options.format == "json":
         print(json.dumps(comparison.to_dict(), indent=2, default=str))
     elif options.format == "csv":
-        _csv(comparison.rows())
+        rows = comparison.rows()
+        _csv(rows, list(rows[0]) if rows else ["section", "name", *comparison.runs])
     else:
         print(comparison)
     if len({(record.get("competition"), record.get("source")) for record in found}) > 1:
@@ -156,7 +159,7 @@ def _record(options: argparse.Namespace, name: str) -> dict[str, Any]:
     return record
 
 
-def _csv(rows: Sequence[Mapping[str, Any]]) -> None:
-    writer = csv.DictWriter(sys.stdout, list(rows[0]) if rows else [], lineterminator="\n")
+def _csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
+    writer = csv.DictWriter(sys.stdout, columns, lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)

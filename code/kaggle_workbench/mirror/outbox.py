@@ -56,7 +56,7 @@ class Outbox:
             self._change.notify_all()
 
     def close(self, timeout_s: float) -> bool:
-        """Send what waits, at most `timeout_s` (less for a server in trouble), then stop; whether all of it was sent."""
+        """Send what waits, at most `timeout_s` (less when the server is down), then stop; whether all was sent."""
         started, told = time.monotonic(), False
         if self.problem is not None:
             # A server that is down is not waited for at the end of each stage.

@@ -39,11 +39,14 @@ def put(runs: Runs, record: Mapping[str, Any]) -> bool:
     from pymongo.errors import DuplicateKeyError
 
     document = fitting(record)
-    try:
-        runs.replace_one(older(document), document, upsert=True)
-    except DuplicateKeyError:
-        return False
-    return True
+    # Asked twice: the first time an older one may have been inserted between the server's look and its insert.
+    for _ in range(2):
+        try:
+            runs.replace_one(older(document), document, upsert=True)
+        except DuplicateKeyError:
+            continue
+        return True
+    return False
 
 
 def put_many(runs: Runs, batch: Sequence[Mapping[str, Any]]) -> dict[str, str]:
@@ -65,6 +68,9 @@ def put_many(runs: Runs, batch: Sequence[Mapping[str, Any]]) -> dict[str, str]:
         faults = [fault for fault in error.details.get("writeErrors", ()) if fault.get("code") != DUPLICATE_KEY]
         if not faults and error.details.get("writeConcernErrors"):
             raise
+        for fault in error.details.get("writeErrors", ()):
+            if fault.get("code") == DUPLICATE_KEY:
+                put(runs, batch[fault["index"]])
         return {documents[fault["index"]]["_id"]: str(fault.get("errmsg", "refused"))[:200] for fault in faults}
     return {}
 
