@@ -14,7 +14,7 @@ from kaggle_workbench.mirror.address import require
 from kaggle_workbench.mirror.convert import to_record
 from kaggle_workbench.mirror.server import make_indexes, opened
 from kaggle_workbench.mirror.writing import put_many
-from kaggle_workbench.records.document import age, digest, utc
+from kaggle_workbench.records.document import RECORD_FILE, age, digest, parse, utc
 from kaggle_workbench.records.listing import each_record
 from kaggle_workbench.records.received import receive
 from kaggle_workbench.settings import Settings
@@ -98,13 +98,13 @@ def sync(settings: Settings, *, dry_run: bool = False) -> SyncResult:
         there = _heads(runs, result)
         to_send: list[str] = []
         to_fetch: list[str] = []
-        for uid, (folder, record) in here.items():
-            way = _way(record, there[uid]) if uid in there else "send"
+        for uid, (folder, head) in here.items():
+            way = _way(head, there[uid]) if uid in there else "send"
             if way == "equal":
                 result.equal += 1
             else:
                 (to_send if way == "send" else to_fetch).append(uid)
-                if uid in there and record["revision"] == there[uid]["revision"]:
+                if uid in there and head["revision"] == there[uid]["revision"]:
                     result.conflicts.append(folder.name)
         to_fetch += [uid for uid in there if uid not in here]
         if dry_run:
@@ -113,7 +113,7 @@ def sync(settings: Settings, *, dry_run: bool = False) -> SyncResult:
             return result
         with show.progress(len(to_send) + len(to_fetch), "records", "record") as bar:
             _keep_losers(runs, [here[uid] for uid in to_send if uid in there], there)
-            for batch in _batches([here[uid] for uid in to_send]):
+            for batch in _batches([here[uid][0] for uid in to_send], result):
                 refused = put_many(runs, [record for _, record in batch])
                 for folder, record in batch:
                     if record["uid"] in refused:
@@ -131,17 +131,20 @@ def sync(settings: Settings, *, dry_run: bool = False) -> SyncResult:
 
 
 def _here(output_dir: Path, result: SyncResult) -> dict[str, tuple[Path, dict[str, Any]]]:
+    """Folder and head of each run here; with thousands of runs the records themselves are too much to hold."""
     found: dict[str, tuple[Path, dict[str, Any]]] = {}
     for path, record in each_record(output_dir):
         folder = Path(path)
         if record is None:
             result.skipped[folder.name] = "its record is damaged"
             continue
+        head = {name: record.get(name) for name in ("id", "uid", "revision", "updated", "cut")}
+        mine = (folder, {**head, "digest": digest(record)})
         other = found.get(record["uid"])
         if other is None:
-            found[record["uid"]] = (folder, record)
+            found[record["uid"]] = mine
             continue
-        older, newer = sorted([other, (folder, record)], key=lambda pair: (age(pair[1]), pair[0].name == pair[1]["id"]))
+        older, newer = sorted([other, mine], key=lambda pair: (age(pair[1]), pair[0].name == pair[1]["id"]))
         result.skipped[older[0].name] = f"a copy of {newer[0].name}, which is newer or the same"
         found[record["uid"]] = newer
     return found
@@ -167,25 +170,29 @@ def _plain(head: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _way(record: Mapping[str, Any], head: Mapping[str, Any]) -> Literal["send", "fetch", "equal"]:
-    """Which of two copies of a run's record stands."""
-    mine, other = age(record), age(head)
+def _way(here: Mapping[str, Any], there: Mapping[str, Any]) -> Literal["send", "fetch", "equal"]:
+    """Which of two copies of a run's record stands, by their heads."""
+    mine, other = age(here), age(there)
     if mine != other:
         return "send" if mine > other else "fetch"
-    own = digest(record)
     # A record that was cut for the server and came back is the same one, as far as it was kept.
-    if own == head["digest"] or record.get("cut") or not head["digest"]:
+    if here["digest"] == there["digest"] or here.get("cut") or not there["digest"]:
         return "equal"
-    return "send" if own > head["digest"] else "fetch"
+    return "send" if here["digest"] > there["digest"] else "fetch"
 
 
-def _batches(pairs: Sequence[tuple[Path, dict[str, Any]]]) -> Iterator[list[tuple[Path, dict[str, Any]]]]:
+def _batches(folders: Sequence[Path], result: SyncResult) -> Iterator[list[tuple[Path, dict[str, Any]]]]:
+    """The records of these folders, as many at once as fit one question."""
     batch: list[tuple[Path, dict[str, Any]]] = []
     length = 0
-    for pair in pairs:
-        batch.append(pair)
-        # An epoch is some hundred bytes; close enough to bound what is held at once.
-        length += 10_000 + 300 * len(pair[1].get("history") or ())
+    for folder in folders:
+        try:
+            content = (folder / RECORD_FILE).read_bytes()
+            batch.append((folder, parse(content)))
+        except (OSError, ValueError, RecursionError):
+            result.skipped[folder.name] = "its record is damaged"
+            continue
+        length += len(content)
         if len(batch) == BATCH or length > BATCH_BYTES:
             yield batch
             batch, length = [], 0
