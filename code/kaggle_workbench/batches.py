@@ -11,6 +11,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from kaggle_workbench.devices.distribution import replicas
 from kaggle_workbench.errors import UsageError
 
 Augment = Callable[[Any, np.random.Generator], Any]
@@ -47,11 +48,13 @@ class Batches(keras.utils.PyDataset):  # type: ignore[misc]
         self.batch_size, self.seed, self.augment = batch_size, seed, augment
         self._next_epoch = 0
         self._done = (0, 0)
+        # Several GPUs share each batch evenly: an epoch leaves out the rows that remain, others each time.
+        self._rows = max(1, len(inputs) - len(inputs) % replicas())
         self.start_epoch(0)
 
     def __len__(self) -> int:
         """Batches in a whole epoch."""
-        return -(-len(self.inputs) // self.batch_size)
+        return -(-self._rows // self.batch_size)
 
     @property
     def num_batches(self) -> int:
@@ -86,4 +89,4 @@ class Batches(keras.utils.PyDataset):  # type: ignore[misc]
     def _shuffle(self, epoch: int) -> None:
         done = self._done[1] if epoch == self._done[0] else 0
         # Set in one piece: Keras reads batches ahead in another thread.
-        self._now = epoch, np.random.default_rng([self.seed, epoch]).permutation(len(self.inputs)), done
+        self._now = epoch, np.random.default_rng([self.seed, epoch]).permutation(len(self.inputs))[: self._rows], done

@@ -46,6 +46,7 @@ def callbacks(stage: HasRun, batches: Batches | None = None, *, monitor: str = "
     """
     from kaggle_workbench.callbacks.boards import ScalarLog
     from kaggle_workbench.callbacks.checkpointer import Checkpointer
+    from kaggle_workbench.callbacks.guard import DeviceGuard
     from kaggle_workbench.callbacks.progress import Progress
     from kaggle_workbench.callbacks.recorder import Recorder
 
@@ -61,7 +62,7 @@ def callbacks(stage: HasRun, batches: Batches | None = None, *, monitor: str = "
         monitor=monitor,
     )
     made: list[Any] = [checkpointer, Recorder(stage.run), ScalarLog(stage.run.folder)]
-    # Here: guard.DeviceGuard.
+    made.append(DeviceGuard(getattr(stage, "step", None), getattr(stage, "device", None), stage.run.id))
     made.append(Progress())
     return made
 

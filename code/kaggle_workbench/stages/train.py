@@ -33,12 +33,11 @@ class TrainStage(Stage):
             self.notes.append(f"Going on without a connection: {error.message}")
         self.device = devices.decide(self.settings)
         self.step.update(device=self.device.to_dict())
-        if self.settings.precision != "auto":
-            import keras
-
-            keras.config.set_dtype_policy(self.settings.precision)
+        use = devices.use(self.device, self.settings)
+        self.step.update(device={**self.device.to_dict(), **use.to_dict()})
+        self.notes += use.lines
         if executed():
-            print(f"Computes on {self.device.line}")
+            print("\n".join([f"Computes on {self.device.line}", *use.lines]))
 
     def load_pictures(self) -> Problem:
         """The competition's tables, for a network that looks at pictures.
