@@ -29,11 +29,12 @@ def capture(arrays: Arrays) -> Any:
 def restore(content: Any, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
     """Put back what `capture` has kept; what this backend does not have is left out."""
     state = unpack(content, dict(arrays))
-    random.setstate(state["python"])
-    np.random.set_state(state["numpy"])
     if state.get("keras") is not None:
         _put_keras(state["keras"])
     _put_backend(state)
+    # Last: making one of the generators above draws from Python's.
+    random.setstate(state["python"])
+    np.random.set_state(state["numpy"])
 
 
 def _keras_state() -> Any:

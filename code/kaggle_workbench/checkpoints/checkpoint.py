@@ -179,5 +179,5 @@ def _views(
 
 def temporary_files(folder: Path, suffix: str) -> Iterator[Path]:
     """What killed writers have left behind in a folder."""
-    with contextlib.suppress(FileNotFoundError):
+    with contextlib.suppress(OSError):
         yield from (path for path in folder.iterdir() if path.name.startswith(".") and f"{suffix}." in path.name)

@@ -10,6 +10,7 @@ from typing import Any
 from kaggle_workbench import show
 from kaggle_workbench.checkpoints import checkpoint as files
 from kaggle_workbench.checkpoints.checkpoint import Checkpoint, DamagedError
+from kaggle_workbench.files import disk_errors
 
 SUFFIX = ".ckpt"
 _NAME = re.compile(r"(?:fit-(\d+)-)?epoch-(\d+)(?:-step-(\d+))?\.ckpt")
@@ -37,9 +38,14 @@ class CheckpointFolder:
         self._said: set[str] = set()
 
     def names(self) -> list[str]:
-        """Names of this series' checkpoints, the newest first."""
+        """Names of this series' checkpoints, the newest first.
+
+        Raises:
+            MissingError: The folder may not be read.
+        """
         try:
-            entries = [path.name for path in self.folder.iterdir()]
+            with disk_errors(self.folder, deed="read"):
+                entries = [path.name for path in self.folder.iterdir()] if self.folder.is_dir() else []
         except FileNotFoundError:
             return []
         return sorted((name for name in entries if _series(name) == self.series), key=_place, reverse=True)
