@@ -1,11 +1,15 @@
 """./kwb itself: real sh, real venv and pip, in a copy of the repository in a path with a space."""
 
+import json
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+
+import fake_nvml
 
 ROOT = Path(__file__).resolve().parent.parent
 TOOLS = ("sh", "dirname", "readlink", "cksum", "cat", "sleep", "rm", "mkdir", "env", "ls", "uname")
@@ -117,3 +121,55 @@ def test_it_installs_once_and_again_only_when_it_must(copy: Path) -> None:
     with (moved / "pyproject.toml").open("a") as file:
         file.write("\n# changed again\n")
     assert installs(kwb(moved, "runs", timeout=300))
+
+
+@pytest.mark.slow
+def test_tensorflows_build_follows_the_gpu_and_the_setting(copy: Path, tmp_path: Path) -> None:
+    """Which extra is installed; small packages stand for the two builds, since they take gigabytes."""
+    pyproject = copy / "pyproject.toml"
+    text = pyproject.read_text()
+    for extra, packages in (("local", '"papermill>=2.6"'), ("cpu", '"colorama"'), ("cuda", '"toml"')):
+        text = re.sub(rf"^{extra} = \[.*?\]$", f"{extra} = [{packages}]", text, flags=re.M | re.S)
+    pyproject.write_text(text.replace('"docker>=7.1", ', ""))
+    python = copy / ".venv" / "bin" / "python"
+
+    def run(*gpus: int, **env: str) -> str:
+        """What is said when a command that needs TensorFlow is called."""
+        driver = fake_nvml.environment(tmp_path / "nvml", gpus[0]) if gpus else {}
+        done = kwb(copy, "run", "--dry-run", "data", timeout=300, **driver, **env)
+        assert done.returncode == 0, done.stderr
+        return done.stderr
+
+    def has(package: str) -> bool:
+        return subprocess.run([python, "-c", f"import {package}"], check=False, capture_output=True).returncode == 0
+
+    assert "TensorFlow's CPU build, since there is no NVIDIA GPU here" in run(0)
+    assert (has("colorama"), has("toml")) == (True, False)
+    assert "TensorFlow's" not in run(1), "what is installed stays, until it is asked for"
+    assert "TensorFlow's CUDA build (several GB), as TENSORFLOW_BUILD says" in run(0, TENSORFLOW_BUILD="cuda")
+    assert has("toml")
+    assert "installing" not in run(0, TENSORFLOW_BUILD="cuda")
+    variables = copy / "variables.env"
+    variables.write_text(variables.read_text() + "TENSORFLOW_BUILD=cpu\n")
+    assert "TensorFlow's CPU build, as TENSORFLOW_BUILD says, in variables.env" in run(1)
+    assert "installing" not in run(1)
+
+    shutil.rmtree(copy / ".venv")
+    variables.write_text("TENSORFLOW_BUILD=auto\n")
+    assert "TensorFlow's CUDA build (several GB), for the Made Up T4" in run(1)
+    assert (has("colorama"), has("toml")) == (False, True)
+    variables.write_text("TENSORFLOW_BUILD=gpu\n")
+    wrong = kwb(copy, "run", "--dry-run", "data", timeout=300)
+    assert wrong.returncode == 2
+    assert "TENSORFLOW_BUILD is 'gpu'" in wrong.stderr
+    assert not (copy / ".venv.lock").exists()
+
+
+@pytest.mark.slow
+def test_kwb_gpus_needs_no_framework(copy: Path, tmp_path: Path) -> None:
+    driver = fake_nvml.environment(tmp_path / "nvml", 1)
+    done = kwb(copy, "gpus", "--format", "json", timeout=300, **driver)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["gpus"][0]["name"], found["framework"]) == ("Made Up T4", None)
+    assert not list((copy / ".venv" / "lib").glob("python3*/site-packages/tensorflow"))
