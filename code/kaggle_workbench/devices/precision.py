@@ -63,8 +63,10 @@ def is_finite(policy: str) -> bool:
             keras.Input((8, 8, 1), name="proof_input"),
             keras.layers.Conv2D(8, 3, activation="relu", kernel_initializer=seeded(1), dtype=policy, name="proof_conv"),
             keras.layers.Flatten(dtype=policy, name="proof_flatten"),
-            keras.layers.Dense(4, kernel_initializer=seeded(2), dtype=policy, name="proof_dense"),
-            keras.layers.Activation("softmax", dtype="float32", name="proof_output"),
+            # Classes in 16 bits, as in the notebook's network.
+            keras.layers.Dense(
+                4, activation="softmax", kernel_initializer=seeded(2), dtype=policy, name="proof_output"
+            ),
         ],
         name="proof",
     )
