@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from kaggle_workbench import provenance
 from kaggle_workbench.errors import UsageError
 from kaggle_workbench.files import sha256
 from kaggle_workbench.masking import hidden
@@ -171,6 +173,23 @@ def test_submit_takes_what_was_trained_last_here_or_there(places: tuple[Settings
     own = Run.create(two.output_dir, **FACTS, run_id="own")
     train(own, 2)
     assert stored.trained_last(two, "practice") == "own"
+
+
+def test_a_run_at_work_is_left_alone_and_one_that_died_is_closed(places: tuple[Settings, Settings]) -> None:
+    one, _ = places
+    run = Run.create(one.output_dir, **FACTS, run_id="busy")
+    with subprocess.Popen(["sleep", "60"]) as other:
+        ticks = int(Path(f"/proc/{other.pid}/stat").read_text().rpartition(")")[2].split()[19])
+        process = {**provenance.this_process(), "pid": other.pid, "started": ticks}
+        run.start("train", process=process)
+        with pytest.raises(UsageError, match=f"process {other.pid}"):
+            resume.settle(run, "train")
+        resume.settle(run, "submit")
+        assert run.read()["status"] == "running"
+        other.kill()
+    resume.settle(run, "train")
+    assert run.read()["status"] == "failed"
+    assert "without a last word" in run.read()["steps"][0]["error"]["message"]
 
 
 def test_no_secret_and_no_folder_of_the_store_is_recorded(

@@ -78,10 +78,12 @@ def run_stages(
         going_on.look(settings, settings.run_id, checkpoints="train" in wanted)
     notes: list[str] = list(settings.notes)
     if settings.run_id and going_on.is_here(settings, settings.run_id):
-        run = Run.open(settings.output_dir, settings.run_id)
+        run = Run.open(settings.output_dir, settings.run_id, hide=hidden(settings))
         record = run.read()
         if resume is not None and not stages:
             wanted = going_on.left_to_do(record)
+        if "train" in wanted and not dry_run:
+            going_on.settle(run, "train")
         if "train" in wanted and going_on.goes_on(record, run.folder):
             taken, said = going_on.carried(settings, given, record)
             given, notes = {**given, **taken}, notes + said

@@ -24,6 +24,8 @@ Result = TypeVar("Result")
 LIMIT_S = 30.0
 # Bytes get more time: a slow line is not a store that hangs.
 SLOWEST_BYTES_PER_S = 200_000
+# Larger files are sent in pieces.
+IN_MEMORY_BYTES = 32_000_000
 TEMP_PREFIX = ".kwb-"
 TEMP_OLD_S = 3600
 # There an object appears whole, with its last byte, or not at all.
@@ -128,8 +130,7 @@ class Store:
         """
         if isinstance(content, Path):
             size = content.stat().st_size
-            if self.folder is None:
-                # Read before the call: a file that is replaced meanwhile would arrive in two halves.
+            if self.folder is None and size <= IN_MEMORY_BYTES:
                 content = content.read_bytes()
         else:
             size = len(content)
@@ -214,16 +215,15 @@ class Store:
         if self.folder is not None:
             _put_in_folder(self.folder, Path(path), content, given_up)
             return
-        data = content.read_bytes() if isinstance(content, Path) else content
         if self._kind in ONE_PUT:
-            self._system.pipe_file(path, data)
+            self._send(content, path)
             return
         parent, _, last = path.rpartition("/")
         temporary = f"{parent}/{TEMP_PREFIX}{os.getpid()}-{threading.get_ident()}-{last}"
         with contextlib.suppress(NotImplementedError):
             self._system.makedirs(parent, exist_ok=True)
         try:
-            self._system.pipe_file(temporary, data)
+            self._send(content, temporary)
             if given_up.is_set():
                 raise TimeoutError("too late")
             try:
@@ -235,6 +235,13 @@ class Store:
             with contextlib.suppress(Exception):
                 self._system.rm_file(temporary)
             raise
+
+    def _send(self, content: Path | bytes, path: str) -> None:
+        if isinstance(content, Path):
+            # In pieces; what was opened stays the same file when a newer one takes its name.
+            self._system.put_file(str(content), path)
+        else:
+            self._system.pipe_file(path, content)
 
     def _call(self, deed: str, name: str, work: Callable[[threading.Event], Result], size: int = 0) -> Result:
         limit_s = self._limit_s + size / SLOWEST_BYTES_PER_S
