@@ -228,6 +228,27 @@ def test_paused_by_ctrl_c_and_continued_in_another_place_by_another_user(here: P
     assert not (third.output / "runs" / "moved-on" / "checkpoints").exists()
 
 
+def test_a_session_that_is_cut_off_goes_on_elsewhere_from_its_store(here: Project, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    running = Running.start(here, "run", "train", "--set", "RUN_ID=cut-off", STORE=str(store))
+    running.wait_for(epoch(4))
+    end = time.monotonic() + 30
+    while not list(store.glob("cut-off/checkpoints/epoch-*")):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    kernel = record(here, "cut-off")["steps"][-1]["process"]["pid"]
+    os.kill(kernel, signal.SIGKILL)
+    running.process.kill()
+    running.process.wait()
+    # What is on another machine is what the store holds.
+    shutil.rmtree(here.output / "runs" / "cut-off")
+    done = here.kwb("run", "train", "--resume", "cut-off", STORE=str(store))
+    assert done.returncode == 0, done.stderr
+    assert "goes on after epoch" in done.stderr
+    assert_same_result(here, "cut-off", here)
+    assert steps(record(here, "cut-off")) == [("train", "failed"), ("train", "done")]
+
+
 def test_stopped_in_every_way_and_continued_to_the_same_end(here: Project) -> None:
     # Twice within 5 s: at once, without saving more.
     running = Running.start(here, "run", "train", "--set", "RUN_ID=hard")
