@@ -163,7 +163,7 @@ def test_the_head_tells_what_ran_where_and_what_came_of_it(folder: Path) -> None
         "failed",
         "tiny-digits · practice",
         "CV accuracy 0.9876 hold-out, 1,200 rows",
-        "LB public 0.9765 -0.0111 against CV",
+        "LB public 0.9765 gap +0.0111",
         "rank 2 of 40",
         "0.9000, 0.9900",
         "train failed kaggle 2 GPUs (Tesla T4): both proved 2026-12-01 01:50 1 min 22 s, 1 min 32 s CPU time",

@@ -60,7 +60,8 @@ def scores(record: Mapping[str, Any]) -> list[Score]:
         found.append(Score(f"CV {metric}".strip(), _score(own), ", ".join(filter(None, how))))
     for name, value in (("public", public), ("private", private)):
         if value is not None:
-            apart = "" if own is None else f"{value - own:+.4f} against CV"
+            # As in `kwb runs`: CV minus leaderboard.
+            apart = "" if own is None else f"gap {own - value:+.4f}"
             found.append(Score(f"LB {name}", _score(value), apart))
     if _whole(lb.get("rank")):
         entries = f"of {lb['entries']:,}" if _whole(lb.get("entries")) else ""
