@@ -80,7 +80,7 @@ def test_a_run_goes_there_and_back_and_each_file_is_sent_once(
     assert not (there.folder / ".training.lock").exists()
     assert resume.goes_on(there.read(), there.folder)
     assert resume.left_to_do(there.read()) == ["train", "submit"]
-    taken, said = resume.carried(two, {"SEED": 4}, there.read())
+    taken, said = resume.carried(two, {"SEED": 4}, there)
     assert taken == {"EPOCHS": 9}
     assert said == ["SEED is 0 now; the run so far had 3."]
     train(there, 9)

@@ -79,13 +79,12 @@ def run_stages(
     notes: list[str] = list(settings.notes)
     if settings.run_id and going_on.is_here(settings, settings.run_id):
         run = Run.open(settings.output_dir, settings.run_id, hide=hidden(settings))
-        record = run.read()
         if resume is not None and not stages:
-            wanted = going_on.left_to_do(record)
-        if "train" in wanted and not dry_run:
-            going_on.settle(run, "train")
-        if "train" in wanted and going_on.goes_on(record, run.folder):
-            taken, said = going_on.carried(settings, given, record)
+            wanted = going_on.left_to_do(run.read())
+        if "train" in wanted:
+            if not dry_run:
+                going_on.settle(run, "train")
+            taken, said = going_on.carried(settings, given, run)
             given, notes = {**given, **taken}, notes + said
             settings = load_settings(given)
     run_id = settings.run_id or new_run_id(settings, wanted, claim=not dry_run)

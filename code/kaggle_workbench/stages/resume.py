@@ -69,19 +69,20 @@ def goes_on(record: Mapping[str, Any], folder: Path) -> bool:
     return trained and checkpoints.is_dir() and any(not path.name.startswith(".") for path in checkpoints.iterdir())
 
 
-def carried(
-    settings: Settings, given: Mapping[str, Any], record: Mapping[str, Any]
-) -> tuple[dict[str, Any], list[str]]:
+def carried(settings: Settings, given: Mapping[str, Any], run: Run) -> tuple[dict[str, Any], list[str]]:
     """The parameters an unfinished training goes on with: those of its record, unless others are given.
 
     Args:
         settings: Settings in force without the record.
         given: What was given on the command line or in the notebook, by name.
-        record: The run's record.
+        run: The run.
 
     Returns:
-        Settings by name to lay over, and a sentence for each difference.
+        Settings by name to lay over, and a sentence for each difference; nothing when no training is taken up.
     """
+    record = run.read()
+    if not goes_on(record, run.folder):
+        return {}, []
     step = next((step for step in reversed(record["steps"]) if step["stage"] == "train"), None)
     known = {name: value for name, value in (step or {}).get("parameters", {}).items() if value is not None}
     taken: dict[str, Any] = {}

@@ -53,7 +53,7 @@ def open_stage(name: str, **parameters: Any) -> Any:
     said: list[str] = []
     goes_on = name == "train" and going_on.goes_on(run.read(), run.folder)
     if goes_on:
-        taken, said = going_on.carried(settings, given, run.read())
+        taken, said = going_on.carried(settings, given, run)
         settings = load_settings({**given, **taken})
     devices.prepare(settings)
     going_on.settle(run, name)
