@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import time
 from collections.abc import Iterator
 from copy import deepcopy
 from pathlib import Path
@@ -77,7 +78,12 @@ RECORD: dict[str, Any] = {
             "device": {"kind": "gpu", "count": 2, "names": ["Tesla T4", "Tesla T4"], "reason": "both proved"},
             "versions": {"python": "3.11.7", "keras": "3.15.1"},
             "git": {"commit": "e198b24b2c66dd25", "dirty": True},
-            "image": {"image": "gcr.io/kaggle-gpu-images/python", "tag": "v170", "digest": "sha256:ab"},
+            "image": {
+                "image": "gcr.io/kaggle-gpu-images/python",
+                "tag": "v170",
+                "digest": "sha256:ab",
+                "inside": False,
+            },
             "process": {"host": "h", "space": "s", "pid": 1, "started": 1},
             "seed": 0,
             "error": {"kind": "WorkError", "message": f"It broke. {NASTY}", "hint": "Mend it.", "exit_code": 1},
@@ -172,7 +178,7 @@ def test_the_head_tells_what_ran_where_and_what_came_of_it(folder: Path) -> None
         "EPOCHS 8 20",
         "WIDTH 3",
         "e198b24b2c66 (changed since)",
-        "gcr.io/kaggle-gpu-images/python:v170 · sha256:ab",
+        "gcr.io/kaggle-gpu-images/python:v170 · sha256:ab · the project&#39;s lock; this ran outside of it",
         "python 3.11.7, keras 3.15.1",
         "epoch 2 · 2026-12-01 01:52 UTC",
         "accuracy train 0.7000 dev 0.6500",
@@ -298,6 +304,13 @@ def test_foreign_html_is_written_anew() -> None:
     ):
         assert cleaned(content) == wanted
     assert clean.clean("<h1>a</h1><h6>b</h6>", lower=2) == "<h3>a</h3><h6>b</h6>"
+
+
+@pytest.mark.parametrize("piece", ["<!--", "<a", "</p", "<?", "<div>", "<script>", "&", "<p style='"])
+def test_odd_html_takes_no_time(piece: str) -> None:
+    start = time.monotonic()
+    cleaned(piece * (1_000_000 // len(piece)))
+    assert time.monotonic() - start < 10
 
 
 def opened(browser: Any, path: Path, **options: Any) -> tuple[Any, list[str]]:

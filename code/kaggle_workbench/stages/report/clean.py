@@ -16,6 +16,7 @@ _BLOCKS = ("blockquote", "details", "div", "figcaption", "figure", "hr", "p", "p
 _LISTS = ("dd", "dl", "dt", "li", "ol", "ul", "h1", "h2", "h3", "h4", "h5", "h6")
 _TABLES = ("caption", "col", "colgroup", "table", "tbody", "td", "tfoot", "th", "thead", "tr")
 _TAGS = frozenset((*_TEXT, *_MORE_TEXT, *_BLOCKS, *_LISTS, *_TABLES))
+_MOST_UNCLOSED = 1000
 _EMPTY = frozenset(("br", "col", "hr", "img"))
 # What stands in these is not text for people.
 _UNSEEN = frozenset(("script", "style", "title", "textarea", "template", "noscript", "iframe", "object", "svg", "math"))
@@ -39,8 +40,11 @@ def clean(content: str, *, lower: int = 0) -> str:
         content: HTML of any kind, whole or not.
         lower: By how many levels headings sink: with 2, `h1` becomes `h3`.
     """
+    if content.count("<") > content.count(">") + _MOST_UNCLOSED:
+        # No HTML, and the parser would look from each of them to the end.
+        return f"<pre>{html.escape(content, quote=False)}</pre>"
     cleaner = _Cleaner(lower)
-    cleaner.feed(content)
+    cleaner.feed(_without_comments(content))
     cleaner.close()
     return "".join([*cleaner.written, *(f"</{tag}>" for tag in reversed(cleaner.open))])
 
@@ -102,6 +106,18 @@ class _Cleaner(HTMLParser):
 
     def _sunk(self, tag: str) -> str:
         return f"h{min(6, int(tag[1]) + self.lower)}" if re.fullmatch(r"h[1-6]", tag) else tag
+
+
+def _without_comments(content: str) -> str:
+    # Here rather than by the parser, whose time for unclosed ones grows with the square of their number.
+    kept, start = [], 0
+    while (begin := content.find("<!--", start)) >= 0:
+        kept.append(content[start:begin])
+        end = content.find("-->", begin + 4)
+        if end < 0:
+            return "".join(kept)
+        start = end + 3
+    return "".join([*kept, content[start:]])
 
 
 def _attribute(tag: str, name: str, value: str) -> str | None:

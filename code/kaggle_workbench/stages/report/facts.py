@@ -158,9 +158,9 @@ def _image(image: Any) -> str:
         return str(image)
     name = str(image.get("image") or "")
     tag = str(image.get("tag") or "")
-    return _joined(
-        f"{name}:{tag}" if name and tag and not name.endswith(f":{tag}") else name or tag, image.get("digest")
-    )
+    full = f"{name}:{tag}" if name and tag and not name.endswith(f":{tag}") else name or tag
+    outside = "the project's lock; this ran outside of it" if image.get("inside") is False and full else ""
+    return _joined(full, image.get("digest"), outside)
 
 
 def _versions(versions: Any) -> str:
