@@ -5,7 +5,8 @@
     .venv/bin/python benchmarks/records.py --keep DIR 10000   and leave them in DIR
 
 The time is that of the whole process, from its start to its last line, with the table written into a
-pipe: the best and the middle of five. Records are about as long as those of whole runs (three steps, 20 epochs, 10 kB).
+pipe: the best and the middle of five, and the processor's time in the middle (what other jobs on the machine
+do not change). Records are about as long as those of whole runs (three steps, 20 epochs, 10 kB).
 """
 
 from __future__ import annotations
@@ -95,16 +96,18 @@ def write(output: Path, count: int, *, epochs: int = 20) -> None:
         (folder / "record.json").write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
 
 
-def measure(output: Path, *words: str, times: int = 5) -> list[float]:
-    """Seconds of the whole process `kwb runs WORDS`, sorted."""
+def measure(output: Path, *words: str, times: int = 5) -> tuple[list[float], list[float]]:
+    """Seconds of the whole process `kwb runs WORDS`, on the clock and on the processor, each sorted."""
     environment = {**os.environ, "OUTPUT_DIR": str(output), "PYTHONPATH": str(ROOT / "code")}
     command = [sys.executable, "-m", "kaggle_workbench", "runs", *words]
-    taken = []
+    taken, worked = [], []
     for _ in range(times):
-        started = time.perf_counter()
+        started, before = time.perf_counter(), os.times()
         subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, check=True)
         taken.append(time.perf_counter() - started)
-    return sorted(taken)
+        after = os.times()
+        worked.append(after.children_user + after.children_system - before.children_user - before.children_system)
+    return sorted(taken), sorted(worked)
 
 
 def main() -> None:
@@ -115,16 +118,19 @@ def main() -> None:
     options = parser.parse_args()
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
     print(f"{os.cpu_count()} cores, load {load:.1f} at the start, Python {sys.version.split()[0]}")
-    print(f"{'records':>8}  {'command':<28}  {'best':>7}  {'middle':>7}  {'goal':>6}")
+    print(f"{'records':>8}  {'command':<28}  {'best':>7}  {'middle':>7}  {'CPU':>7}  {'goal':>6}")
     for count in options.counts:
         with tempfile.TemporaryDirectory() as scratch:
             output = options.keep or Path(scratch)
             write(output, count)
             for words in ((), ("--sort", "CV", "--group"), ("--format", "json")):
-                taken = measure(output, *words)
+                taken, worked = measure(output, *words)
                 goal = f"{LIMITS_S[count]:.1f} s" if count in LIMITS_S else "-"
                 line = f"{count:>8,}  {'kwb runs ' + ' '.join(words):<28}  {taken[0]:>5.2f} s  "
-                print(f"{line}{statistics.median(taken):>5.2f} s  {goal:>6}", flush=True)
+                print(
+                    f"{line}{statistics.median(taken):>5.2f} s  {statistics.median(worked):>5.2f} s  {goal:>6}",
+                    flush=True,
+                )
 
 
 def _text(moment: datetime) -> str:

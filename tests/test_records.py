@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kaggle_workbench import cli, masking, provenance, records
+from kaggle_workbench import cli, masking, provenance, records, summaries
 from kaggle_workbench.errors import UsageError, WorkError
 from kaggle_workbench.records import Run, list_runs
 from kaggle_workbench.settings import load_settings
@@ -203,6 +205,73 @@ def test_json_that_is_no_record_hides_no_other_run(tmp_path: Path) -> None:
             Run.open(tmp_path, name).read()
     found = {run["id"]: run["status"] for run in list_runs(tmp_path)}
     assert found == {good.id: "running", **dict.fromkeys("abcdef", "damaged")}
+
+
+def test_whatever_stands_in_a_record_no_reader_stumbles(tmp_path: Path) -> None:
+    """Every field in turn holds something odd: the record is then damaged, or every reader copes."""
+    run = trained(
+        tmp_path,
+        cv={"metric": "accuracy", "score": 0.9, "method": "hold-out", "rows": 9, "folds": [0.8, 0.9]},
+        lb={"public": 0.9, "private": None, "rank": 1, "entries": 2},
+        submission={"ref": 1, "file": "s.csv", "sha256": "", "message": "", "sent": "2026-12-01T10:00:00Z"},
+        checkpoint={"epoch": 1, "step": 2, "file": "c", "written": "2026-12-01T10:00:00Z", "best": {"epoch": 1}},
+        history=[{"epoch": 1, "val_loss": 0.5}, {"epoch": 2, "val_loss": 0.4}],
+        data={"train.csv": {"size": 1, "sha256": ""}},
+        pictures=[{"name": "a", "file": "a.png", "text": ""}],
+    )
+    run.start("submit", device={"kind": "cpu", "count": 1, "reason": ""}, git={"commit": "a", "dirty": True}).end(
+        WorkError("no")
+    )
+    sound = run.read()
+    checked = 0
+    for path in places(sound):
+        for odd in ([], {}, "x", 5, None, -1.5, ["x"], {"a": 1}):
+            text = json.dumps(replaced(sound, path, odd))
+            try:
+                record = records.parse(text, "name")
+            except ValueError:
+                continue
+            checked += 1
+            records.true_status(record, None)
+            records.trained_at(record)
+            row = summaries.summary(record)
+            summaries.table([row])
+            for by in summaries.SORTS:
+                summaries.sort([row, summaries.summary(sound)], by)
+            summaries.partings([{**row} for _ in range(3)])
+            summaries.details(record)
+            str(summaries.compare([record, sound]))
+    assert checked > 200
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    if path:
+        yield path
+    if isinstance(value, dict | list):
+        for key in value if isinstance(value, dict) else range(len(value)):
+            yield from places(value[key], (*path, key))
+
+
+def replaced(document: Any, path: tuple[Any, ...], value: Any) -> Any:
+    document = copy.deepcopy(document)
+    inner = document
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = value
+    return document
+
+
+def test_what_could_not_be_read_again_is_not_written(tmp_path: Path) -> None:
+    run = trained(tmp_path)
+    before = (run.folder / "record.json").read_bytes()
+    for fields, named in (
+        ({"cv": {"score": "high"}}, "cv.score"),
+        ({"history": [1, 2]}, "history"),
+        ({"cv": {"folds": [0.5, None]}}, "cv.folds"),
+    ):
+        with pytest.raises(UsageError, match=f"cannot hold this: {named} does not fit"):
+            run.update(**fields)
+        assert (run.folder / "record.json").read_bytes() == before
 
 
 def test_writers_in_several_processes_lose_nothing(tmp_path: Path) -> None:

@@ -34,9 +34,7 @@ from __future__ import annotations
 from kaggle_workbench.records.document import (
     RECORD_FILE,
     SCHEMA,
-    SHAPE,
     STATUSES,
-    STEP_SHAPE,
     now,
     parse,
     trained_at,
@@ -46,6 +44,7 @@ from kaggle_workbench.records.heartbeat import HEARTBEAT_FILE, HEARTBEAT_S, SILE
 from kaggle_workbench.records.listing import each_run, list_runs
 from kaggle_workbench.records.recorded import NOT_RECORDED, parameters
 from kaggle_workbench.records.run import Run, listeners
+from kaggle_workbench.records.shape import SHAPE, STEP_SHAPE
 from kaggle_workbench.records.step import Step
 
 __all__ = [

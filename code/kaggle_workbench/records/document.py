@@ -10,13 +10,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from kaggle_workbench.errors import WorkbenchError
+from kaggle_workbench.records.shape import fault
 
 SCHEMA = 2
 RECORD_FILE = "record.json"
 STATUSES = ("running", "paused", "done", "failed", "died", "damaged")
-# What readers rely on; a document without it is "damaged", so that it cannot bring down a listing.
-SHAPE = {"schema": int, "id": str, "status": str, "created": str, "steps": list}
-STEP_SHAPE = {"stage": str, "status": str, "process": dict, "parameters": dict, "versions": dict}
 # What schema 2 added.
 _NEW_IN_STEP = ("peak_gpu_memory_bytes", "mean_gpu_utilisation", "seed")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
@@ -61,16 +59,12 @@ def parse(content: bytes | str, run_id: str | None = None) -> dict[str, Any]:
 
 def checked(document: Any, run_id: str | None = None) -> dict[str, Any]:
     """A document as a record of the present schema (see `parse`)."""
-    if not _has_shape(document, SHAPE):
-        raise ValueError("not a run record")
-    if document["schema"] > SCHEMA:
-        raise ValueError(f"written by a newer version, schema {document['schema']}")
-    facts = [document.get(name) or {} for name in ("cv", "lb", "submission", "checkpoint", "data")]
-    whole = isinstance(document.get("revision", 0), int) and isinstance(document.get("history") or [], list)
-    if not whole or not all(isinstance(fact, dict) for fact in facts):
-        raise ValueError("not a whole run record")
-    if not all(_has_shape(step, STEP_SHAPE) for step in document["steps"]):
-        raise ValueError("not a whole run record")
+    schema = document.get("schema") if isinstance(document, dict) else None
+    if isinstance(schema, int) and schema > SCHEMA:
+        raise ValueError(f"written by a newer version, schema {schema}")
+    odd = fault(document)
+    if odd is not None:
+        raise ValueError(f"not a whole run record: {odd} does not fit")
     if document["schema"] < SCHEMA or not isinstance(document.get("uid"), str):
         _upgrade(document)
     document.setdefault("revision", 0)
@@ -157,7 +151,3 @@ def _upgrade(document: dict[str, Any]) -> None:
             step.setdefault(name, None)
         if step["seed"] is None:
             step["seed"] = step["parameters"].get("SEED")
-
-
-def _has_shape(value: Any, shape: Mapping[str, type]) -> bool:
-    return isinstance(value, dict) and all(isinstance(value.get(name), kind) for name, kind in shape.items())

@@ -16,6 +16,7 @@ from kaggle_workbench.masking import plain
 from kaggle_workbench.records.document import RECORD_FILE, error_facts, new, now, parse, tidy, trained_at
 from kaggle_workbench.records.heartbeat import HEARTBEAT_FILE
 from kaggle_workbench.records.listing import each_run
+from kaggle_workbench.records.shape import fault
 from kaggle_workbench.records.step import Step
 
 Listener = Callable[[Path, Mapping[str, Any]], None]
@@ -131,7 +132,13 @@ class Run:
         self.change(lambda document: document.update(fields))
 
     def change(self, edit: Callable[[dict[str, Any]], Any]) -> None:
-        """Read the record, let `edit` change it, write it: whole, and safe against other writers."""
+        """Read the record, let `edit` change it, write it: whole, and safe against other writers.
+
+        Raises:
+            UsageError: The changed record would be none, such as a score that is a text.
+            WorkError: The record cannot be read.
+            MissingError: The disk is full, or another process holds the record.
+        """
         with (
             self._thread_lock,
             locked(self.folder / ".lock", what=f"the record of {self.id}", timeout_s=_LOCK_TIMEOUT_S),
@@ -139,9 +146,16 @@ class Run:
             document = self.read()
             edit(document)
             tidy(document)
-            document["revision"] = document.get("revision", 0) + 1
+            document["revision"] = (document.get("revision") or 0) + 1
             document["updated"] = now()
             written = plain(document, self._hide)
+            odd = fault(written)
+            if odd is not None:
+                # What cannot be read again is not written.
+                raise UsageError(
+                    f"The record of {self.id} cannot hold this: {odd} does not fit.",
+                    hint="docs/runs.md lists the fields of a record.",
+                )
             write_json(self.folder / RECORD_FILE, written)
         _tell(self.folder, written)
 

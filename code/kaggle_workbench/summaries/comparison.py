@@ -116,8 +116,8 @@ def _facts(record: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     steps: Sequence[Mapping[str, Any]] = record["steps"]
     trained = [step for step in steps if step["stage"] == "train"]
     step: Mapping[str, Any] = (trained or list(steps) or [{}])[-1]
-    git, image = step.get("git") or {}, step.get("image") or {}
-    inside = bool(image.get("inside"))
+    git, image = step.get("git") or {}, step.get("image")
+    image = image if isinstance(image, Mapping) and image.get("inside") else {}
     return {
         "results": _results(record, step),
         "parameters": {
@@ -132,9 +132,9 @@ def _facts(record: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
             "commit": git.get("commit"),
             "changed since": git.get("dirty"),
             "place": step.get("place"),
-            "image tag": image.get("tag") if inside else None,
-            "image digest": image.get("digest") if inside else None,
-            "image commit": image.get("commit") if inside else None,
+            "image tag": image.get("tag"),
+            "image digest": image.get("digest"),
+            "image commit": image.get("commit"),
             "parent": record.get("parent"),
         },
     }

@@ -33,7 +33,8 @@ def details(record: Mapping[str, Any]) -> str:
         "CV": record.get("cv") and _cv(record["cv"]),
         "leaderboard": record.get("lb") and _leaderboard(record["lb"]),
         "gap": None if gap is None else f"{gap:.5f} (CV minus public)",
-        "submission": sent and f"{sent['ref']} ({sent['file']}, {sent['message']!r}, {str(sent['sent'])[:16]})",
+        "submission": sent
+        and f"{sent.get('ref')} ({sent.get('file')}, {sent.get('message')!r}, {str(sent.get('sent'))[:16]})",
         "checkpoint": record.get("checkpoint") and _checkpoint(record["checkpoint"]),
         "pictures": ", ".join(picture["file"] for picture in record.get("pictures") or ()),
         "go on with": _how_to_go_on(record),

@@ -109,16 +109,20 @@ def table(rows: Sequence[Row], *, width: int | None = None) -> str:
         source = f" ({rows[0]['source']})" if "source" not in names else ""
         lines.append(f"{rows[0]['competition']}{source}")
     names = [name for name in names if name in ("CV", "public") or any(row.get(name) is not None for row in rows)]
-    for spare in (None, *SPARE):
-        names = [name for name in names if name != spare]
-        text = show.table(rows, names)
-        over = max(len(line) for line in text.splitlines()) - width
-        if over <= 0:
-            break
+    # The second line of a table is its rule, as long as the column is wide.
+    widths = {name: len(show.table(rows, [name]).split("\n", 2)[1]) for name in names}
+    for spare in SPARE:
+        if _width(names, widths) > width and spare in names:
+            names.remove(spare)
+    over = _width(names, widths) - width
     if over > 0 and "competition" in names:
-        longest = max(len(str(row.get("competition") or "")) for row in rows)
-        text = show.table([{**row, "competition": _cut(row.get("competition"), longest - over)} for row in rows], names)
-    return "\n".join([*lines, text])
+        most = widths["competition"] - over
+        rows = [{**row, "competition": _cut(row.get("competition"), most)} for row in rows]
+    return "\n".join([*lines, show.table(rows, names)])
+
+
+def _width(names: Sequence[str], widths: Mapping[str, int]) -> int:
+    return sum(widths[name] for name in names) + 2 * (len(names) - 1)
 
 
 def _cut(text: str | None, most: int) -> str | None:
