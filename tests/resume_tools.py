@@ -20,6 +20,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 KILLED = -signal.SIGKILL
+_KEPT: list[Any] = []
 
 
 class Trainer:
@@ -150,7 +151,9 @@ def train(
 
         cpu = tf.config.list_physical_devices("CPU")[0]
         tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * replicas)
-        tf.distribute.MirroredStrategy([f"CPU:{n}" for n in range(replicas)]).scope().__enter__()
+        # Held for the process's life, as the stage does; forgotten, it would end at once.
+        _KEPT.append(tf.distribute.MirroredStrategy([f"CPU:{n}" for n in range(replicas)]).scope())
+        _KEPT[-1].__enter__()
 
     class Own(keras.callbacks.Callback):  # type: ignore[misc]
         """Someone's own: counts, draws from the global generators, holds an array and a set."""

@@ -16,6 +16,7 @@ import keras
 import numpy as np
 
 from kaggle_workbench import show
+from kaggle_workbench.callbacks.state import copied
 from kaggle_workbench.checkpoints.values import Arrays, NotPlainError, pack, unpack
 
 # Set by Keras anew in each training.
@@ -183,7 +184,9 @@ def _digests(held: Held) -> dict[str, str]:
 
 def _plain(value: Any) -> Any:
     """Tensors and variables of the backend as arrays."""
-    if isinstance(value, keras.Variable) or keras.ops.is_tensor(value):
+    if isinstance(value, keras.Variable):
+        return copied(value)
+    if keras.ops.is_tensor(value):
         return np.array(keras.ops.convert_to_numpy(value))
     raise NotPlainError(type(value).__qualname__)
 

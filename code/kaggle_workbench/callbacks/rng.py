@@ -10,6 +10,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from kaggle_workbench.callbacks.state import copied
 from kaggle_workbench.checkpoints.values import Arrays, pack, unpack
 
 _GLOBAL_SEEDS = "global_seed_generator"
@@ -42,7 +43,7 @@ def _keras_state() -> Any:
     from keras.src.backend.common import global_state
 
     generator = global_state.get_global_attribute(_GLOBAL_SEEDS)
-    return None if generator is None else np.array(keras.ops.convert_to_numpy(generator.state.value))
+    return None if generator is None else copied(generator.state)
 
 
 def _put_keras(state: Any) -> None:

@@ -31,9 +31,22 @@ def capture(model: Any) -> Arrays:
     arrays: Arrays = {}
     for group, variables in groups(model).items():
         for number, variable in enumerate(variables):
-            # A copy in any case: some backends hand out their own memory, which the next step overwrites.
-            arrays[f"{group}/{number:04d}"] = np.array(numeric(keras.ops.convert_to_numpy(variable.value)), copy=True)
+            name = f"{group}/{number:04d}"
+            arrays[name] = copied(variable)
+            # The optimizer's are the same everywhere, and the largest.
+            for replica, copy in enumerate(_own_copies(variable) if group != "optimizer" else ()):
+                arrays[f"replicas/{name}/{replica}"] = np.array(copy.numpy())
     return arrays
+
+
+def copied(variable: Any) -> np.ndarray[Any, Any]:
+    """A variable's value."""
+    value = variable.value
+    if hasattr(value, "read_value"):
+        # TensorFlow's, on several GPUs: one value of all copies.
+        value = value.read_value()
+    # A copy in any case: some backends hand out their own memory, which the next step overwrites.
+    return np.array(numeric(keras.ops.convert_to_numpy(value)), copy=True)
 
 
 def is_finite(model: Any, arrays: Mapping[str, np.ndarray[Any, Any]]) -> bool:
@@ -61,7 +74,21 @@ def misfits(model: Any, arrays: Mapping[str, np.ndarray[Any, Any]]) -> dict[str,
 def restore(model: Any, arrays: Mapping[str, np.ndarray[Any, Any]], group: str) -> None:
     """Put captured values back into a group of variables."""
     for number, variable in enumerate(groups(model)[group]):
-        variable.assign(arrays[f"{group}/{number:04d}"])
+        name = f"{group}/{number:04d}"
+        variable.assign(arrays[name])
+        copies = _own_copies(variable)
+        # Of another number of GPUs each begins with the value they have in common.
+        if copies and f"replicas/{name}/{len(copies) - 1}" in arrays and f"replicas/{name}/{len(copies)}" not in arrays:
+            for replica, copy in enumerate(copies):
+                copy.assign(arrays[f"replicas/{name}/{replica}"])
+
+
+def _own_copies(variable: Any) -> list[Any]:
+    """Where TensorFlow trains on several GPUs: each one's own value, such as its moving averages; else nothing."""
+    values = getattr(variable.value, "values", None)
+    if variable.trainable or not isinstance(values, tuple) or len(values) < 2:
+        return []
+    return list(values)
 
 
 def build(model: Any, example: Any) -> None:
