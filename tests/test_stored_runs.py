@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -187,7 +188,10 @@ def test_a_run_at_work_is_left_alone_and_one_that_died_is_closed(places: tuple[S
         resume.settle(run, "submit")
         assert run.read()["status"] == "running"
         other.kill()
-    resume.settle(run, "train")
+        while "\nState:\tZ" not in Path(f"/proc/{other.pid}/status").read_text():
+            time.sleep(0.01)
+        # Ended, though nobody has asked for its exit code yet.
+        resume.settle(run, "train")
     assert run.read()["status"] == "failed"
     assert "without a last word" in run.read()["steps"][0]["error"]["message"]
 

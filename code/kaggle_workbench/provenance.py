@@ -86,7 +86,8 @@ def is_gone(process: Mapping[str, Any]) -> bool | None:
     except ProcessLookupError:
         return True
     except PermissionError:
-        return False
+        # Another user's process, which may still be a later one.
+        pass
     # A number that a later process got again is not the one that was written down.
     return _start_ticks(pid) != process.get("started")
 
@@ -135,5 +136,7 @@ def _start_ticks(pid: int) -> int | None:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
     except OSError:
         return None
-    # The 22nd field; the second one, the command's name, may itself hold blanks and brackets.
-    return int(stat.rpartition(")")[2].split()[19])
+    # The third field is the state, the 22nd the start; the second one, the command's name, may itself hold blanks.
+    fields = stat.rpartition(")")[2].split()
+    # A process that has ended stays listed until its parent asks; in a container that may be never.
+    return None if fields[0] in ("Z", "X") else int(fields[19])
