@@ -174,7 +174,7 @@ def project(tmp_path: Path) -> Path:
 
 def test_kwb_gpus_tells_facts_and_decision_in_under_a_second(project: Path) -> None:
     took = []
-    for _ in range(3):
+    for _ in range(5):
         started = time.perf_counter()
         done = gpus(project, "--format", "json", FAKE_GPUS="2", ALLOW_CPU="1")
         took.append(time.perf_counter() - started)

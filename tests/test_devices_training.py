@@ -191,6 +191,32 @@ def test_rows_that_devices_cannot_share_are_evaluated_and_predicted_all_the_same
     assert two["history"]["val_accuracy"] == pytest.approx(one["history"]["val_accuracy"], abs=1e-5)
 
 
+@pytest.mark.parametrize("backend", ["tensorflow", "jax", "torch"])
+def test_a_gpu_that_must_not_be_used_is_kept_from_the_training(backend: str) -> None:
+    """After ALLOW_CPU went on without a GPU that the framework sees, everything is put on the CPU."""
+    pytest.importorskip(backend)
+    code = """
+import os, sys
+import keras, numpy as np
+from kaggle_workbench.devices import Decision, distribution
+made = Decision("cpu", 2, (), "", backend=sys.argv[1], avoid=True)
+placed = []
+real = keras.device
+keras.device = lambda name: placed.append(name) or real(name)
+distribution.spread(made)
+distribution.spread(made)
+assert len(placed) == 2 and set(placed) <= {"cpu", "cpu:0"} and distribution.replicas() == 1
+model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+model.compile("sgd", "mse")
+model.fit(np.ones((4, 2)), np.ones((4, 1)), verbose=0)
+print("fitted")
+"""
+    env = {**os.environ, "KERAS_BACKEND": backend, "PYTHONPATH": str(CODE)}
+    words = [sys.executable, "-c", code, backend]
+    done = subprocess.run(words, env=env, capture_output=True, text=True, timeout=120, check=False)
+    assert done.stdout == "fitted\n", done.stderr[-2000:]
+
+
 # --- A watch over the GPU ---
 
 

@@ -223,10 +223,11 @@ def _one_of(found: _Found, seen: int) -> str:
 def _stop_or_go_on(found: _Found, what: str, text: str) -> Decision:
     """Counts disagree (`text` is empty) or the computation failed: stop with the cause, or go on and say so."""
     settings, seen = found.settings, found.seen or 0
-    # The framework's own words are asked for only where it should see a GPU and does not.
-    words = text or (framework.own_words(found.backend) if len(found.visible) > seen else "")
     if text or len(found.visible) > seen:
-        cause = causes.explain(found.backend, _built(found), found.visible, words)
+        built = _built(found)
+        # Its own words are asked for only where it should see a GPU and could.
+        words = text or (framework.own_words(found.backend) if built is None or built.cuda is not None else "")
+        cause = causes.explain(found.backend, built, found.visible, words)
         what, hint = f"{what}: {cause.sentence}", cause.hint
     else:
         hint = "Restart the kernel, so that the framework sees the GPUs that are meant; run: ./kwb gpus"

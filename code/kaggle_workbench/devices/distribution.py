@@ -33,7 +33,7 @@ def spread(decision: Decision) -> int:
     leave()
     backend, count = decision.backend, decision.count
     if decision.avoid:
-        _enter_cpu()
+        _enter_cpu(backend)
     elif decision.kind == "gpu" and count > 1 and backend in ("tensorflow", "jax"):
         enter(backend, [f"gpu:{index}" for index in range(count)])
     return _replicas
@@ -66,11 +66,12 @@ def leave() -> None:
     _replicas = 1
 
 
-def _enter_cpu() -> None:
+def _enter_cpu(backend: str | None) -> None:
     # The framework sees a GPU that must not be used; hiding it is too late, since it was just tried.
     import keras
 
-    _scope.enter_context(keras.device("cpu:0"))
+    # To PyTorch "cpu:0" is another device than "cpu", and weights that are moved there get no gradients.
+    _scope.enter_context(keras.device("cpu" if backend == "torch" else "cpu:0"))
 
 
 def _mirrored(devices: list[str]) -> Any:

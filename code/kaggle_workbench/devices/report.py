@@ -92,10 +92,12 @@ class Report:
             human_bytes(cpu["memory"]) if cpu["memory"] else "",
         ]
         first = self.gpus[0] if self.gpus else None
-        driver = f"{first.driver}, serves CUDA up to {first.cuda}" if first and first.driver else "none that works"
+        driver = "does not work" if isinstance(self.error, nvml.DriverError) else "no NVIDIA GPU"
+        if first is not None:
+            driver = f"{first.driver or 'unknown'}, serves CUDA up to {first.cuda or 'unknown'}"
         version = " ".join(self.installed) if self.installed else "not installed yet"
         facts = {
-            "driver": driver if self.gpus or self.error else "no NVIDIA GPU",
+            "driver": driver,
             "CPU": ", ".join(part for part in parts if part),
             "framework": f"{framework.FRAMEWORKS[self.backend]} ({version})",
         }
