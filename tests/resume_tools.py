@@ -120,6 +120,7 @@ def train(
     seed: int = 7,
     kill: dict[str, Any] | None = None,
     pause: int = 0,
+    due: int = 0,
     minutes: float = 10.0,
     force: bool = False,
     network: str = "tiny",
@@ -203,13 +204,18 @@ def train(
                 _die()
 
     class Asked:
-        """Stands for stage.pause: asks at its n-th question."""
+        """Stands for stage.pause and stage.deadline: asks for a stop at the n-th question."""
 
-        left = pause
+        def __init__(self, count: int) -> None:
+            self.left = count
 
         def asked(self) -> str | None:
             self.left -= 1
             return "Ctrl-C" if self.left == 0 else None
+
+        def due(self, needed_s: float) -> bool:
+            assert 0 <= needed_s < 60
+            return self.asked() is not None
 
         def __enter__(self) -> Asked:
             return self
@@ -266,7 +272,8 @@ def train(
             own.odd = object()  # type: ignore[attr-defined]
         stage: Any = SimpleNamespace(
             run=record,
-            pause=Asked() if pause else None,
+            pause=Asked(pause) if pause else None,
+            deadline=Asked(due) if due else None,
             settings=SimpleNamespace(
                 checkpoint_minutes=minutes, force_resume=force, place=SimpleNamespace(idle_minutes=None)
             ),

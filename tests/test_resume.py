@@ -141,6 +141,13 @@ def test_paused_within_an_epoch_and_at_its_end(
     assert_equal(done, wholes(**options))
 
 
+def test_stopped_before_the_session_ends(trainer: Trainer, wholes: Any) -> None:
+    stopped = trainer.train("ends", due=18)
+    assert stopped.code == 1
+    assert "PausedError: The session ends soon. The training is paused, saved after step 1 of epoch 3" in stopped.said
+    assert_equal(trainer.train("ends"), wholes())
+
+
 @pytest.mark.parametrize("how", ["schedule", "ema", "scaled"])
 def test_other_optimizers(trainer: Trainer, wholes: Any, how: str) -> None:
     options = {"how": how, "epochs": 3}

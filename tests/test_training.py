@@ -182,6 +182,53 @@ def test_a_loss_that_is_no_number_stops_the_training(held: Held) -> None:
     assert held.run.read()["history"][0]["loss"] is None
 
 
+def test_in_one_notebook_a_fit_that_broke_off_goes_on(held: Held) -> None:
+    import keras
+
+    class Break(keras.callbacks.Callback):  # type: ignore[misc]
+        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+            if epoch == 2:
+                raise KeyboardInterrupt
+
+    def slower() -> Any:
+        return keras.callbacks.ReduceLROnPlateau(monitor="loss", patience=1, factor=0.5, min_delta=9.0)
+
+    def once(held: Held, model: Any, *more: Any) -> Any:
+        batches = training.Batches(*data(), 32, seed=7)
+        return model.fit(batches, epochs=4, callbacks=[*training.callbacks(held, batches), *more], verbose=0)
+
+    whole = net()
+    history = once(another(held), whole, slower())
+    model = net()
+    with pytest.raises(KeyboardInterrupt):
+        once(held, model, slower(), Break())
+    again = once(held, model, slower())
+    assert again.history == history.history
+    assert again.history["learning_rate"][-1] < 0.01, "the rate was lowered before it broke off"
+    for one, other in zip(whole.get_weights(), model.get_weights(), strict=True):
+        assert (one == other).all()
+
+
+def test_in_one_notebook_a_changed_network_begins_anew(held: Held, capsys: pytest.CaptureFixture[str]) -> None:
+    import keras
+
+    class Break(keras.callbacks.Callback):  # type: ignore[misc]
+        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+            if epoch == 2:
+                raise KeyboardInterrupt
+
+    batches = training.Batches(*data(), 32, seed=7)
+    with pytest.raises(KeyboardInterrupt):
+        net().fit(batches, epochs=4, callbacks=[*training.callbacks(held, batches), Break()], verbose=0)
+    other = net(rate=0.02)
+    history = other.fit(batches, epochs=3, callbacks=training.callbacks(held, batches), verbose=0)
+    assert len(history.epoch) == 3
+    assert "the optimizer: learning_rate" in capsys.readouterr().err
+    # In another process, with the first network again, that is another training's checkpoint.
+    with pytest.raises(UsageError, match=r"has a checkpoint .* of another training"):
+        net().fit(batches, epochs=3, callbacks=training.callbacks(Held(Run(held.run.folder)), batches), verbose=0)
+
+
 def test_progress_is_one_line_per_epoch(held: Held, capsys: pytest.CaptureFixture[str]) -> None:
     fit(held, epochs=2)
     lines = capsys.readouterr().out.splitlines()

@@ -32,6 +32,8 @@ KEEP = 3
 DEFAULT_MINUTES = 10.0
 # How many trainings a run has seen to their end in this process: a second `fit` is another one, with its own series.
 _done: weakref.WeakKeyDictionary[Run, int] = weakref.WeakKeyDictionary()
+# Which of them were begun from nothing in this process: a person may change the network and try again.
+_begun: weakref.WeakKeyDictionary[Run, set[int]] = weakref.WeakKeyDictionary()
 
 Logs = Mapping[str, float] | None
 
@@ -98,8 +100,15 @@ class Checkpointer(keras.callbacks.Callback):  # type: ignore[misc]
         if self.data is not None:
             self.data.go_on_from(0)
         self.told = fingerprint(self.model, self.fit, self.data)
-        force = bool(getattr(self.settings, "force_resume", False))
-        self.found = resume.choose(self.run.id, self.folder, self.told, force=force)
+        self.found = resume.choose(
+            self.run.id,
+            self.folder,
+            self.told,
+            force=bool(getattr(self.settings, "force_resume", False)),
+            try_again=number in _begun.get(self.run, ()),
+        )
+        if self.found is None:
+            _begun.setdefault(self.run, set()).add(number)
         self.best: dict[str, Any] | None = None
         self.epoch, self.step, self.offset = 0, 0, 0
         self.written, self.checked = time.monotonic(), 0.0
@@ -124,6 +133,9 @@ class Checkpointer(keras.callbacks.Callback):  # type: ignore[misc]
             self.folder.remove_after((-1, 0))
             self.found = None
             return
+        if self.data is not None and self.found.step >= len(self.data):
+            # Forced, with fewer batches than before: that epoch is begun again.
+            self.found.step = 0
         self.best = self.found.head.get("best")
         self.folder.remove_after(self.found.place)
         over = bool(self.found.head.get("stopped")) or self.found.epoch >= epochs
@@ -183,6 +195,7 @@ class Checkpointer(keras.callbacks.Callback):  # type: ignore[misc]
     def end(self) -> None:
         """Called when all callbacks have ended the training."""
         self._surface()
+        self.found = None
         self.model._initial_epoch = None
         if self.data is not None:
             self.data.go_on_from(0)

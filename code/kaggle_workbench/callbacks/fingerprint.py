@@ -35,13 +35,15 @@ def fingerprint(model: Any, fit: Fit, batches: Batches | None) -> dict[str, Any]
     told = {
         "layers": [_layer(layer, names) for layer in layers],
         "model": _wiring(model, names),
-        "weights": [[list(variable.shape), str(variable.dtype)] for variable in model.variables],
         "optimizer": _optimizer(model.optimizer),
         "loss": _part(compiled.get("loss")),
         "metrics": _part([compiled.get("metrics"), compiled.get("weighted_metrics"), compiled.get("loss_weights")]),
         "backend": keras.backend.backend(),
         "versions": _versions(),
     }
+    if all(layer.built for layer in model._flatten_layers()):
+        # TensorFlow makes the weights of a network without an input in its first step only.
+        told["weights"] = [[list(variable.shape), str(variable.dtype)] for variable in model.variables]
     if batches is not None:
         told["inputs"], told["targets"] = digests.of_data(batches.inputs), digests.of_data(batches.targets)
         told["batch_size"], told["seed"] = batches.batch_size, batches.seed

@@ -135,6 +135,8 @@ class Memory:
             try:
                 packed = pack(value, arrays, f"callbacks/{held.name}/{attribute}", extra=_plain)
             except NotPlainError as error:
+                # Keras' own hold files and writers besides, which they open anew.
+                quiet = quiet or type(callback).__module__.startswith("keras.")
                 self._say_lost(f"{held.name}.{attribute}", error, quiet=quiet)
                 continue
             held.parts[attribute] = packed, arrays

@@ -16,7 +16,9 @@ from kaggle_workbench.checkpoints.values import pack, unpack
 from kaggle_workbench.errors import UsageError
 
 
-def choose(run_id: str, folder: CheckpointFolder, told: Mapping[str, Any], *, force: bool) -> Checkpoint | None:
+def choose(
+    run_id: str, folder: CheckpointFolder, told: Mapping[str, Any], *, force: bool, try_again: bool
+) -> Checkpoint | None:
     """The newest checkpoint, if it is of this training; None when there is none.
 
     Args:
@@ -24,6 +26,7 @@ def choose(run_id: str, folder: CheckpointFolder, told: Mapping[str, Any], *, fo
         folder: Its checkpoints.
         told: This training's fingerprint.
         force: Go on from a checkpoint of another training.
+        try_again: Put that one away instead: the person has begun it in this notebook, and changed something since.
 
     Raises:
         UsageError: The checkpoint is of another training.
@@ -32,6 +35,10 @@ def choose(run_id: str, folder: CheckpointFolder, told: Mapping[str, Any], *, fo
     if found is None:
         return None
     comparison = compare(found.head["fingerprint"], told)
+    if comparison.differences and try_again and not force:
+        show.note(f"Changed since the training before: {comparison.sentence()}. It begins anew.")
+        folder.remove_after((-1, 0))
+        return None
     if comparison.differences and not force:
         raise UsageError(
             f"Run {run_id} has a checkpoint ({found.words()}) of another training: {comparison.sentence()}.",
