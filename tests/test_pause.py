@@ -170,7 +170,10 @@ def test_paused_by_ctrl_c_and_continued_in_another_place_by_another_user(here: P
     store = open_folder / "a store"
     store.mkdir(mode=0o777)
     store.chmod(0o777)
-    running = Running.start(here, "run", "data", "train", "submit", "--set", "RUN_ID=moved-on", STORE=str(store))
+    temporary = open_folder / "temporary"
+    temporary.mkdir()
+    words = ("run", "data", "train", "submit", "--set", "RUN_ID=moved-on")
+    running = Running.start(here, *words, STORE=str(store), TMPDIR=str(temporary))
     running.wait_for(epoch(3))
     running.process.send_signal(signal.SIGINT)
     assert running.end() == 1, running.said()
@@ -183,7 +186,7 @@ def test_paused_by_ctrl_c_and_continued_in_another_place_by_another_user(here: P
     assert (here.output / "runs" / "moved-on" / "02-train.ipynb").is_file()
     assert json.loads((store / "moved-on" / "record.json").read_text()) == paused
     assert (store / "moved-on" / paused["checkpoint"]["file"]).is_file()
-    assert list(Path(here.env["TMPDIR"]).iterdir()) == []
+    assert list(temporary.iterdir()) == []
 
     (open_folder / "there").mkdir()
     there = project(open_folder / "there")
@@ -351,18 +354,18 @@ def test_jupyter_s_stop_button_pauses_and_the_cell_goes_on(here: Project, monkey
     assert_same_result(here, "stopped", here)
 
 
-def test_ctrl_c_outside_a_training_stops_cleanly(here: Project) -> None:
+def test_ctrl_c_outside_a_training_stops_cleanly(here: Project, tmp_path: Path) -> None:
     runs = here.output / "runs"
     for wait_s in (0.0, 0.7, 1.4):
         before = set(runs.iterdir())
-        running = Running.start(here, "run", "data")
+        running = Running.start(here, "run", "data", TMPDIR=str(tmp_path))
         running.wait_for("== 01-data")
         time.sleep(wait_s)
         running.process.send_signal(signal.SIGINT)
         assert running.end(30) == 130, running.said()
         assert "Traceback" not in running.said()
         assert running.lines[-1] == "kwb: stopped."
-        assert list(Path(here.env["TMPDIR"]).iterdir()) == []
+        assert list(tmp_path.iterdir()) == []
         for new in set(runs.iterdir()) - before:
             assert record(here, new.name)["status"] == "failed"
 
