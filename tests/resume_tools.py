@@ -288,7 +288,9 @@ def train(
         record = Run.open(Path(output), run)
     except UsageError:
         record = Run.create(Path(output), stage="train", competition="digits", source="practice", run_id=run)
+    began = time.monotonic()
     model, history, own, stopping = fit(record)
+    seconds = time.monotonic() - began
     if twice:
         model, history, own, stopping = fit(record)
     from kaggle_workbench.callbacks import state
@@ -304,6 +306,7 @@ def train(
         "checkpoint": told["checkpoint"],
         "own": [own.batches, own.drawn, sorted(own.seen), own.sums.tolist()],
         "stopping": [stopping.wait, stopping.best_epoch, float(stopping.best), stopping.stopped_epoch],
+        "seconds": seconds,
         "initial_epoch": model._initial_epoch,
         "scores": model.evaluate(*_data(40), verbose=0),
     }

@@ -229,6 +229,41 @@ def test_in_one_notebook_a_changed_network_begins_anew(held: Held, capsys: pytes
         net().fit(batches, epochs=3, callbacks=training.callbacks(Held(Run(held.run.folder)), batches), verbose=0)
 
 
+def test_one_network_built_twice_is_the_same_training() -> None:
+    import keras
+    from keras import layers
+
+    from kaggle_workbench.callbacks.fingerprint import fingerprint
+    from kaggle_workbench.callbacks.fitting import Fit
+    from kaggle_workbench.checkpoints.differences import compare
+
+    def told(*, factor: float = 2.0, swapped: bool = False, hidden: int = 4, loss: Any = "mse") -> dict[str, Any]:
+        class Scaled(layers.Layer):  # type: ignore[misc]
+            def call(self, inputs: Any) -> Any:
+                return inputs * (3 if factor > 5 else 1)
+
+        left, right = keras.Input((6, 2)), keras.Input((6, 2))
+        first = layers.Bidirectional(layers.LSTM(3))(left)
+        second = keras.Sequential([layers.Flatten(), layers.Dense(hidden), layers.Dropout(0.5)])(right)
+        doubled = layers.Lambda(lambda value: value * factor, output_shape=(6,))(first)
+        joined = layers.Concatenate()([second, Scaled()(doubled)] if swapped else [Scaled()(doubled), second])
+        model = keras.Model([left, right], layers.Dense(1)(joined))
+        adam = keras.optimizers.Adam(keras.optimizers.schedules.CosineDecay(0.1, 100))
+        model.compile(keras.optimizers.LossScaleOptimizer(adam), loss=loss, metrics=[keras.metrics.MeanSquaredError()])
+        return fingerprint(model, Fit(), None)
+
+    def mine(truth: Any, guess: Any) -> Any:
+        return keras.ops.mean(keras.ops.abs(truth - guess))
+
+    plain = json.loads(json.dumps(told()))
+    assert compare(plain, told()).differences == ()
+    assert "(Lambda): values it uses have changed" in compare(plain, told(factor=2.5)).sentence()
+    assert "(Sequential): layers" in compare(plain, told(hidden=5)).sentence()
+    assert "the network: its layers are connected in another way" in compare(plain, told(swapped=True)).differences
+    assert compare(plain, told(loss=mine)).sentence() == "the loss: mse -> a function of your own"
+    assert compare(told(loss=mine), told(loss=mine)).differences == ()
+
+
 def test_progress_is_one_line_per_epoch(held: Held, capsys: pytest.CaptureFixture[str]) -> None:
     fit(held, epochs=2)
     lines = capsys.readouterr().out.splitlines()

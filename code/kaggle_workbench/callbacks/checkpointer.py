@@ -100,6 +100,9 @@ class Checkpointer(keras.callbacks.Callback):  # type: ignore[misc]
         if self.data is not None:
             self.data.go_on_from(0)
         self.told = fingerprint(self.model, self.fit, self.data)
+        # Not needed any more, and large.
+        self.fit.arguments = {}
+        self.interval_s = self._interval()
         self.found = resume.choose(
             self.run.id,
             self.folder,
@@ -181,7 +184,7 @@ class Checkpointer(keras.callbacks.Callback):  # type: ignore[misc]
         why = self._why_stop()
         if why:
             self._stop(why)
-        if self.data is not None and self.step and now - self.written > self._interval_s():
+        if self.data is not None and self.step and now - self.written > self.interval_s:
             self.save(self.epoch, self.step)
 
     def end_epoch(self, epoch: int, logs: Logs = None) -> None:
@@ -343,7 +346,8 @@ class Checkpointer(keras.callbacks.Callback):  # type: ignore[misc]
         upload = self.upload
         return None if upload is None else lambda path, name: upload(path, f"{self.run.id}/{FOLDER}/{name}")
 
-    def _interval_s(self) -> float:
+    def _interval(self) -> float:
+        """Longest time between two checkpoints, in seconds."""
         if self.settings is None:
             return 60 * DEFAULT_MINUTES
         from kaggle_workbench.deadline import checkpoint_minutes

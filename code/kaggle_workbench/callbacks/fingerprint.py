@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import platform
+import re
 import types
 import weakref
 from collections.abc import Mapping
@@ -34,7 +36,8 @@ def fingerprint(model: Any, fit: Fit, batches: Batches | None) -> dict[str, Any]
     names = _names(model)
     told = {
         "layers": [_layer(layer, names) for layer in layers],
-        "model": _wiring(model, names),
+        "model": {"class": type(model).__name__, "trainable": bool(model.trainable)},
+        "connections": _connections(model, names),
         "optimizer": _optimizer(model.optimizer),
         "loss": _part(compiled.get("loss")),
         "metrics": _part([compiled.get("metrics"), compiled.get("weighted_metrics"), compiled.get("loss_weights")]),
@@ -85,17 +88,16 @@ def _layer(layer: Any, names: Mapping[str, str]) -> dict[str, Any]:
     return {"class": type(layer).__name__, "config": _clean(config, names), "code": _class_code(layer)}
 
 
-def _wiring(model: Any, names: Mapping[str, str]) -> dict[str, Any]:
+def _connections(model: Any, names: Mapping[str, str]) -> str | None:
+    """How the layers are connected, as a hash; None for a plain sequence or a class of one's own."""
     config = _config(model)
     wiring = [
         [names.get(str(layer.get("name"))), _clean(layer.get("inbound_nodes"), names)]
         for layer in config.get("layers", [])
-        if isinstance(layer, Mapping) and "inbound_nodes" in layer
+        if isinstance(layer, Mapping) and layer.get("inbound_nodes")
     ]
-    told: dict[str, Any] = {"class": type(model).__name__, "trainable": bool(model.trainable)}
-    if wiring:
-        told["connections"] = digests.of_data(repr([wiring, _clean(config.get("output_layers"), names)]))
-    return told
+    told = repr([wiring, _clean(config.get("output_layers"), names)])
+    return hashlib.sha256(told.encode()).hexdigest() if wiring else None
 
 
 def _optimizer(optimizer: Any) -> Any:
@@ -144,7 +146,11 @@ def _class_code(part: Any) -> Any:
 def _clean(config: Any, names: Mapping[str, str]) -> Any:
     """A configuration as JSON, without what differs from one making of it to the next."""
     if isinstance(config, Mapping):
-        return {str(key): _clean(value, names) for key, value in config.items() if key not in _UNTOLD}
+        told = {str(key): _clean(value, names) for key, value in config.items() if key not in _UNTOLD}
+        if isinstance(told.get("name"), str):
+            # Of a second "adam" in a process: "adam_1".
+            told["name"] = re.sub(r"_\d+$", "", told["name"])
+        return told
     if isinstance(config, list | tuple):
         return [_clean(value, names) for value in config]
     if isinstance(config, str):

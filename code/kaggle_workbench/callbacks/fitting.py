@@ -76,9 +76,10 @@ class Fit:
         if done:
             plain = loop._enumerate_iterator
 
-            def numbered() -> Iterator[tuple[int, int, Any]]:
-                for begin, end, iterator in plain():
-                    yield begin + done, end + done, iterator
+            def numbered() -> Iterator[tuple[Any, ...]]:
+                # The first and the last number of some steps; in older versions of Keras the first one only.
+                for *numbers, iterator in plain():
+                    yield *(number + done for number in numbers), iterator
 
             loop._enumerate_iterator = numbered
         return 0

@@ -79,7 +79,11 @@ class Memory:
             held = Held(name)
             if _decides(callback):
                 arrays: Arrays = {}
-                held.whole = pack(callback.get_state(), arrays, f"callbacks/{name}", extra=_plain), arrays
+                try:
+                    held.whole = pack(callback.get_state(), arrays, f"callbacks/{name}", extra=_plain), arrays
+                except NotPlainError as error:
+                    self._say_lost(f"What {name}.get_state() gives", error, quiet=quiet)
+                    continue
             else:
                 self._attributes(held, callback, quiet=quiet)
             found.append(held)

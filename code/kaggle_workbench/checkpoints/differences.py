@@ -49,6 +49,8 @@ def compare(before: Mapping[str, Any], now: Mapping[str, Any]) -> Comparison:
     found: list[str] = []
     if "layers" in before and "layers" in now:
         found += _layers(before["layers"], now["layers"], strict=same_keras)
+    if same_keras and before.get("connections") != now.get("connections"):
+        found.append("the network: its layers are connected in another way")
     for name, title in _TITLES.items():
         if name in before and name in now:
             found += _part(title, before[name], now[name], notes, strict=same_keras)
@@ -87,24 +89,28 @@ def _layers(before: list[Any], now: list[Any], *, strict: bool) -> Iterator[str]
 
 
 def _part(title: str, old: Any, new: Any, notes: list[str], *, strict: bool) -> Iterator[str]:
-    if old == new:
+    if _is_array(old) and _is_array(new):
+        if old != new:
+            yield f"{title}: {_array(old, new)}"
         return
-    if _is_code(old) and _is_code(new):
-        yield from _code(title, old, new, notes)
-    elif _is_code(old) or _is_code(new):
-        yield f"{title}: " + ("none before" if old is None else "none now")
-    elif _is_array(old) and _is_array(new):
-        yield f"{title}: {_array(old, new)}"
-    else:
-        for path, a, b in _leaves(old, new, strict=strict):
-            if path.rsplit(".", 1)[-1] == "sha256":
-                yield f"{title}: other values"
-            else:
-                yield f"{title}: {path + ' ' if path else ''}{_shown(a)} -> {_shown(b)}"
+    for path, a, b in _leaves(old, new, strict=strict):
+        if _is_code(a) and _is_code(b):
+            yield from _code(title, a, b, notes)
+        elif _is_code(a) and b is None:
+            yield f"{title}: none now"
+        elif _is_code(b) and a is None:
+            yield f"{title}: none before"
+        elif path.rsplit(".", 1)[-1] == "sha256":
+            yield f"{title}: other values"
+        else:
+            yield f"{title}: {path + ' ' if path else ''}{_shown(a)} -> {_shown(b)}"
 
 
 def _leaves(old: Any, new: Any, path: str = "", *, strict: bool) -> Iterator[tuple[str, Any, Any]]:
-    if isinstance(old, Mapping) and isinstance(new, Mapping):
+    if _is_code(old) or _is_code(new):
+        if old != new:
+            yield path, old, new
+    elif isinstance(old, Mapping) and isinstance(new, Mapping):
         for name in [*old, *(name for name in new if name not in old)]:
             a, b = old.get(name, _ABSENT), new.get(name, _ABSENT)
             if not strict and (a is _ABSENT or b is _ABSENT):
@@ -148,6 +154,8 @@ def _array(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
 def _shown(value: Any) -> str:
     if value is _ABSENT:
         return "nothing"
+    if _is_code(value):
+        return "a function of your own"
     if isinstance(value, Mapping):
         value = value.get("class_name", "other settings")
     text = str(value)
