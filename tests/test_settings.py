@@ -186,7 +186,8 @@ import kaggle_workbench
 for module in pkgutil.walk_packages(kaggle_workbench.__path__, "kaggle_workbench."):
     if not module.name.endswith(("__main__", ".batches")) and ".callbacks." not in module.name:
         importlib.import_module(module.name)
-heavy = {"tensorflow", "keras", "jax", "torch", "kaggle", "kagglehub", "docker", "pymongo", "fsspec", "pynvml", "tensorboard"} & set(sys.modules)
+heavy = {"tensorflow", "keras", "jax", "torch", "kaggle", "kagglehub", "docker"} & set(sys.modules)
+heavy |= {"pymongo", "fsspec", "pynvml", "tensorboard"} & set(sys.modules)
 sys.exit(f"imported: {heavy}" if heavy else 0)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
