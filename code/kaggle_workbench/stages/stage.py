@@ -17,7 +17,7 @@ from kaggle_workbench import devices, mirror, plots, provenance, records, show
 from kaggle_workbench.competition import budget
 from kaggle_workbench.competition.connect import Source, connect
 from kaggle_workbench.competition.download import DataFiles, download
-from kaggle_workbench.competition.folders import find_data
+from kaggle_workbench.competition.folders import find_data, work_folder
 from kaggle_workbench.competition.problem import Problem, read_problem
 from kaggle_workbench.deadline import Deadline, Pause, paused
 from kaggle_workbench.errors import PausedError, UsageError
@@ -311,7 +311,8 @@ class Stage:
     def problem(self) -> Problem:
         """The competition's tables; without a connection, wherever they lie."""
         folder = self.files.folder if self.source is not None else find_data(self.settings, self.kind)
-        return read_problem(self.settings.competition, folder)
+        home = work_folder(self.settings, self.kind) / "copies"
+        return read_problem(self.settings.competition, folder, home=home)
 
     def short(self, path: Path) -> str:
         """A path as people read it: from the project's folder, where it lies there."""
