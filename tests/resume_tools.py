@@ -102,10 +102,8 @@ def serve() -> None:
                 with said.open("a") as out:
                     print(f"{type(error).__name__}: {error}", file=out)
             finally:
-                # The background writer may be at work; a real process waits for it too.
-                for thread in threading.enumerate():
-                    if thread.name == "checkpoint writer":
-                        thread.join()
+                # A real process waits for it too.
+                _join_writer()
                 os._exit(code)
         _, status = os.waitpid(child, 0)
         made = json.loads(result.read_text()) if result.is_file() else {}
@@ -193,15 +191,15 @@ def train(
 
         def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
             if kill and kill["at"] == "batch" and (self.epoch, batch) == (kill["epoch"], kill["batch"]):
-                _die()
+                _die_between_writes()
 
         def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
             if kill and kill["at"] == "epoch" and epoch == kill["epoch"]:
-                _die()
+                _die_between_writes()
 
         def on_train_end(self, logs: Any = None) -> None:
             if kill and kill["at"] == "end":
-                _die()
+                _die_between_writes()
 
     class Asked:
         """Stands for stage.pause and stage.deadline: asks for a stop at the n-th question."""
@@ -343,6 +341,18 @@ def _sha(array: Any) -> str:
 
 def _die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _die_between_writes() -> None:
+    """So that a test knows which checkpoints there are; "time" and "write" kill at any moment."""
+    _join_writer()
+    _die()
+
+
+def _join_writer() -> None:
+    for thread in threading.enumerate():
+        if thread.name == "checkpoint writer":
+            thread.join()
 
 
 def _die_while_writing(number: int, share: float) -> None:
