@@ -229,6 +229,30 @@ def test_in_one_notebook_a_changed_network_begins_anew(held: Held, capsys: pytes
         net().fit(batches, epochs=3, callbacks=training.callbacks(Held(Run(held.run.folder)), batches), verbose=0)
 
 
+def test_a_loop_of_ones_own_keeps_checkpoints_too(held: Held, capsys: pytest.CaptureFixture[str]) -> None:
+    def loop(held: Held) -> None:
+        model = net()
+        batches = training.Batches(*data(), 32, seed=7)
+        first = training.Checkpointer(held.run, batches)
+        first.set_model(model)
+        first.on_train_begin()
+        for epoch in range(2):
+            first.on_epoch_begin(epoch)
+            for number in range(len(batches)):
+                first.on_train_batch_begin(number)
+                model.train_on_batch(*batches[number])
+            first.on_epoch_end(epoch, {"loss": 0.5})
+        first.on_train_end()
+
+    loop(held)
+    assert sorted(path.name for path in (held.run.folder / "checkpoints").iterdir())[-1] == "epoch-0002.ckpt"
+    assert "other callbacks of this training cannot be found" in capsys.readouterr().err
+    loop(Held(Run(held.run.folder)))
+    said = capsys.readouterr().err
+    assert "goes on after epoch 2 (checkpoint of" in said
+    assert "begins with epoch 1 from a checkpoint of epoch 2" in said
+
+
 def test_one_network_built_twice_is_the_same_training() -> None:
     import keras
     from keras import layers

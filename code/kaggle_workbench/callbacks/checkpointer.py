@@ -7,6 +7,7 @@ is taken when all other callbacks have done their part, and put back when all of
 from __future__ import annotations
 
 import math
+import sys
 import time
 import weakref
 from collections.abc import Callable, Mapping
@@ -114,7 +115,8 @@ class Checkpointer(keras.callbacks.Callback):  # type: ignore[misc]
             _begun.setdefault(self.run, set()).add(number)
         self.best: dict[str, Any] | None = None
         self.epoch, self.step, self.offset = 0, 0, 0
-        self.written, self.checked = time.monotonic(), 0.0
+        self.written = self.checked = time.monotonic()
+        self.checks = 0
         self.longest_gap_s = self.capture_s = 0.0
         if self.pause is not None:
             self.pause.__enter__()
@@ -130,7 +132,7 @@ class Checkpointer(keras.callbacks.Callback):  # type: ignore[misc]
         self.histories = [one for one in callbacks if isinstance(one, keras.callbacks.History)]
         if self.found is None:
             return
-        epochs = int(self.params["epochs"])
+        epochs = self._epochs()
         example = self.data[0] if self.data is not None else None
         if not resume.put_back(self.model, self.found, example, self.memory, self.histories):
             self.folder.remove_after((-1, 0))
@@ -154,8 +156,13 @@ class Checkpointer(keras.callbacks.Callback):  # type: ignore[misc]
         # Read by Keras once, before the first epoch; left standing it would hold for every later fit.
         self._model._initial_epoch = None
         self.epoch, self.step, self.offset = epoch, 0, 0
-        self.checked = 0.0
+        self.checked = time.monotonic()
         found = self.found
+        if found is not None and found.epoch != epoch:
+            self._say_once(
+                f"The training begins with epoch {epoch + 1} from a checkpoint of {found.words()}: its loop does not "
+                "ask model._initial_epoch, as model.fit does. Begin it there yourself."
+            )
         if self.data is None:
             self.found = None
             return
@@ -165,7 +172,8 @@ class Checkpointer(keras.callbacks.Callback):  # type: ignore[misc]
         if found is not None and found.step and found.epoch == epoch:
             self.step = found.step
             # After Keras' own reset, which comes before this call.
-            state.restore(self.model, found.arrays, "metrics")
+            if "metrics" not in state.misfits(self.model, found.arrays):
+                state.restore(self.model, found.arrays, "metrics")
         else:
             # Its arrays are as large as the model.
             self.found = None
@@ -173,10 +181,7 @@ class Checkpointer(keras.callbacks.Callback):  # type: ignore[misc]
     def on_train_batch_begin(self, batch: int, logs: Logs = None) -> None:
         """Called by Keras. Not at the batch's end: asking for its numbers would make a GPU wait each time."""
         self.step = batch + self.offset
-        now = time.monotonic()
-        if self.checked:
-            self.longest_gap_s = max(self.longest_gap_s, now - self.checked)
-        self.checked = now
+        now = self._note_gap()
         if self.found is not None:
             # Reading the first batch may have drawn from them; when the checkpoint was taken, it was read already.
             rng.restore(self.found.head["rng"], self.found.arrays)
@@ -187,8 +192,19 @@ class Checkpointer(keras.callbacks.Callback):  # type: ignore[misc]
         if self.data is not None and self.step and now - self.written > self.interval_s:
             self.save(self.epoch, self.step)
 
+    def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
+        """Called by Keras; used only where no `_Last` could be put behind the others."""
+        if self.fit.callbacks is None:
+            self.end_epoch(epoch, logs)
+
+    def on_train_end(self, logs: Logs = None) -> None:
+        """Called by Keras; as `on_epoch_end`."""
+        if self.fit.callbacks is None:
+            self.end()
+
     def end_epoch(self, epoch: int, logs: Logs = None) -> None:
         """Called when all callbacks have ended an epoch."""
+        self._note_gap()
         self.epoch, self.step = epoch + 1, 0
         self.save(epoch + 1, 0, dict(logs or {}))
         why = None if self._is_over(epoch + 1) else self._why_stop()
@@ -231,7 +247,7 @@ class Checkpointer(keras.callbacks.Callback):  # type: ignore[misc]
             "run": self.run.id,
             "written": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             "stopped": bool(getattr(self._model, "stop_training", False)) and not step,
-            "epochs": int(self.params["epochs"]),
+            "epochs": self._epochs(),
             "best": self.best,
             "history": resume.histories(self.histories),
             "rng": rng.capture(arrays),
@@ -294,6 +310,15 @@ class Checkpointer(keras.callbacks.Callback):  # type: ignore[misc]
             return "The session ends soon."
         return None
 
+    def _note_gap(self) -> float:
+        """Note the time between two looks at the clock, but for the first step, which makes its code first."""
+        now = time.monotonic()
+        self.checks += 1
+        if self.checks > 2:
+            self.longest_gap_s = max(self.longest_gap_s, now - self.checked)
+        self.checked = now
+        return now
+
     def _needed_s(self) -> float:
         return 2 * (self.capture_s + self.writer.longest_s) + self.longest_gap_s
 
@@ -309,8 +334,9 @@ class Checkpointer(keras.callbacks.Callback):  # type: ignore[misc]
             self.save(self.epoch, self.step)
         self._surface()
         newest = self.folder.newest()
-        epochs = int(self.params["epochs"])
-        saved = f"saved after {newest.words()} ({epochs} in all)" if newest else "before its first checkpoint"
+        epochs = self._epochs()
+        in_all = f" ({epochs} in all)" if epochs < sys.maxsize else ""
+        saved = f"saved after {newest.words()}{in_all}" if newest else "before its first checkpoint"
         self._leave()
         raise paused(self.run.id, f"{why} The training is paused, {saved}.", store=self.store)
 
@@ -346,6 +372,10 @@ class Checkpointer(keras.callbacks.Callback):  # type: ignore[misc]
         upload = self.upload
         return None if upload is None else lambda path, name: upload(path, f"{self.run.id}/{FOLDER}/{name}")
 
+    def _epochs(self) -> int:
+        """How many epochs are asked for; a loop of one's own may not tell."""
+        return int((self.params or {}).get("epochs") or sys.maxsize)
+
     def _interval(self) -> float:
         """Longest time between two checkpoints, in seconds."""
         if self.settings is None:
@@ -355,7 +385,7 @@ class Checkpointer(keras.callbacks.Callback):  # type: ignore[misc]
         return 60 * checkpoint_minutes(self.settings)
 
     def _is_over(self, epoch: int) -> bool:
-        return bool(getattr(self._model, "stop_training", False)) or epoch >= int(self.params["epochs"])
+        return bool(getattr(self._model, "stop_training", False)) or epoch >= self._epochs()
 
     def _say_once(self, text: str) -> None:
         if text not in self._said:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -107,7 +108,8 @@ def sentence(run_id: str, found: Checkpoint, epochs: int, *, over: bool) -> str:
     written = str(found.head["written"])[:16].replace("T", " ")
     where = f"checkpoint of {written} UTC"
     if not over:
-        return f"Run {run_id} goes on after {found.words()} ({epochs} in all; {where})."
+        in_all = f"{epochs} in all; " if epochs < sys.maxsize else ""
+        return f"Run {run_id} goes on after {found.words()} ({in_all}{where})."
     how = f"{found.epoch} epochs are trained"
     if found.head.get("stopped"):
         how = f"the training was ended by a callback after epoch {found.epoch}"
