@@ -21,7 +21,16 @@ import pytest
 
 import fake_nvml
 from kaggle_workbench import plots
-from kaggle_workbench.benchmark import PUBLISHED, Workload, bench, earlier, find_digits, find_targets, projection
+from kaggle_workbench.benchmark import (
+    PUBLISHED,
+    Workload,
+    bench,
+    earlier,
+    earlier_table,
+    find_digits,
+    find_targets,
+    projection,
+)
 from kaggle_workbench.benchmark.chart import bars
 from kaggle_workbench.benchmark.child import measure
 from kaggle_workbench.benchmark.projection import Block
@@ -248,8 +257,8 @@ def test_each_gpu_and_the_cpu_are_found_without_a_framework(project: Project, tm
     assert plan["workload"]["epochs"] == 20
     assert not (project.output / "bench").exists()
     for words, variables, said in [
-        (("--device", "gpu5"), {}, "no device gpu5 on this machine.\n     The devices here are: gpu0, gpu1, cpu."),
-        (("--device", "tpu"), {}, "no device tpu"),
+        (("--device", "gpu5"), {}, "no device 'gpu5' on this machine.\n     The devices here are: gpu0, gpu1, cpu."),
+        (("--device", "tpu"), {}, "no device 'tpu'"),
         (("--device", "gpu1"), {"CUDA_VISIBLE_DEVICES": "0"}, "The devices here are: gpu0, cpu."),
         (("--rows", "64"), {}, "nothing to measure in that size"),
     ]:
@@ -338,6 +347,29 @@ def test_a_gpu_that_does_not_compute_leaves_the_cpus_row_and_the_parent_stays_li
     assert "measured" in listed.stdout
     rows = json.loads(project.kwb("bench", "--list", "--format", "json").stdout)
     assert [(row["device"], row["epochs"]) for row in rows] == [("gpu0", 2), ("cpu", 2)]
+
+
+def test_earlier_results_that_cannot_be_shown_are_named_and_left_out(
+    settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    row = {"own": True, "device": "cpu", "name": "Ryzen", "backend": "tensorflow", "epochs": 20, "status": "failed"}
+    odd = [
+        "{",
+        "[]",
+        "\xff",
+        '{"created": "2026-12-01", "rows": [{"x": 1}]}',
+        json.dumps({"created": 5, "rows": [row]}),
+        json.dumps({"created": "2026-12-01", "rows": [{**row, "status": "done", "wall_s": "long"}]}),
+        json.dumps({"created": "2026-12-01", "rows": [{**row, "backend": "mxnet"}]}),
+    ]
+    for number, text in enumerate(odd):
+        (tmp_path / f"{number}.json").write_bytes(text.encode("latin-1"))
+    (tmp_path / "folder.json").mkdir()
+    (tmp_path / "whole.json").write_text(json.dumps({"created": "2026-12-01T10:00:00Z", "rows": [row]}))
+    rows = earlier(tmp_path)
+    assert [found["file"] for found in rows] == ["whole.json"]
+    assert "Ryzen" in earlier_table(rows)
+    assert capsys.readouterr().err.count("is no result of kwb bench") == len(odd) + 1
 
 
 def test_quick_projects_from_blocks(settings: Settings, tmp_path: Path) -> None:

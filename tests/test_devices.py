@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -235,9 +236,65 @@ def test_gpus_hidden_by_the_user_are_said(project: Path, monkeypatch: pytest.Mon
     assert devices.decide(settings(project)).reason == "CUDA_VISIBLE_DEVICES hides 3 GPUs"
     sees(monkeypatch, 2)
     ids = [gpu.uuid for gpu in devices.driver_gpus()]
-    for text in ("0,2", f"{ids[1]},{ids[2]}", "0,1,7,2", "0,1,1"):
+    for text in ("0,2", f"{ids[1]},{ids[2]}", "0,1,7,2", "0,1,-1"):
         os.environ["CUDA_VISIBLE_DEVICES"] = text
         assert devices.decide(settings(project)).count == 2, text
+
+
+@pytest.mark.parametrize("text", ["0,1,1", "1,0", "0,7,1", "2,-1,0", "", "x", "GPU-0000", " 0 , 2"])
+def test_cuda_visible_devices_is_read_as_frameworks_read_it(text: str) -> None:
+    """PyTorch reads it in Python, so that the rule can be asked."""
+    torch = pytest.importorskip("torch.cuda")
+    driver(3)
+    os.environ["CUDA_VISIBLE_DEVICES"] = text
+    theirs = torch._parse_visible_devices()
+    if theirs and isinstance(theirs[0], str):
+        expected = [0]  # a UUID's beginning
+    else:
+        expected = list(itertools.takewhile(lambda index: index < 3, theirs))
+    assert [gpu.index for gpu in choice.visible(devices.driver_gpus())] == expected
+
+
+def test_gpu_count_holds_also_where_no_framework_is_asked(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(framework, "cannot_use_gpus", lambda backend: False)
+    driver(3, NAME="A;B;C", FREE="1000000000;9000000000;15000000000")
+    for asked, shown, names in ((1, None, ("C",)), (2, None, ("C", "B")), (1, "0,1", ("B",)), (9, "0,1", ("A", "B"))):
+        os.environ.pop("CUDA_VISIBLE_DEVICES", None)
+        if shown:
+            os.environ["CUDA_VISIBLE_DEVICES"] = shown
+        found = devices.report(settings(project, GPU_COUNT=asked)).decision
+        assert found is not None
+        assert (found.count, found.names) == (len(names), names)
+
+
+def test_more_gpus_than_asked_for_are_never_silent(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A decision without `prepare` before it, as in a notebook that makes its own."""
+    driver(2)
+    sees(monkeypatch, 2)
+    with pytest.raises(MissingError, match="the driver has 1 usable GPU, TensorFlow sees 2"):
+        devices.decide(settings(project, GPU_COUNT=1))
+    for facts in ({}, {"INIT": fake_nvml.MISMATCH}):
+        driver(2, **facts)
+        line = devices.decide(settings(project, GPU_COUNT=1, ALLOW_CPU=True)).line
+        assert "1 asked for, 2 there" in line
+
+
+@pytest.mark.parametrize(("backend", "other"), [("jax", "TPU"), ("torch", "GPU of Apple silicon (MPS)")])
+def test_what_is_said_to_compute_on_the_cpu_computes_nowhere_else(
+    project: Path, monkeypatch: pytest.MonkeyPatch, backend: str, other: str
+) -> None:
+    sees(monkeypatch, 0)
+    modules = {
+        "jax": SimpleNamespace(default_backend=lambda: "tpu"),
+        "torch": SimpleNamespace(backends=SimpleNamespace(mps=SimpleNamespace(is_available=lambda: True))),
+    }
+    monkeypatch.setitem(sys.modules, backend, modules[backend])
+    found = devices.decide(settings(project, KERAS_BACKEND=backend))
+    assert (found.kind, found.avoid) == ("cpu", True)
+    assert f"the {other} that" in found.line
+    monkeypatch.setitem(sys.modules, "jax", SimpleNamespace(default_backend=lambda: "cpu"))
+    monkeypatch.setenv("KERAS_TORCH_DEVICE", "cpu")
+    assert not devices.decide(settings(project, KERAS_BACKEND=backend)).avoid
 
 
 def test_the_cpu_by_request_ends_with_the_request(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,6 +63,18 @@ TORCH_NO_CODE = (
 TORCH_NO_KERNEL = "CUDA error: no kernel image is available for execution on the device\nCUDA kernel errors might be"
 TORCH_TAKEN = "CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of 15.90 GiB"
 TF_TAKEN = "failed call to cuInit: CUDA_ERROR_OUT_OF_MEMORY: out of memory"
+TF_TWO_VERSIONS = (
+    "failed call to cuInit: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH: system has unsupported display driver / cuda driver "
+    "combination"
+)
+TORCH_TWO_VERSIONS = (
+    "UserWarning: CUDA initialization: Unexpected error from cudaGetDeviceCount(). Error 803: system has unsupported "
+    "display driver / cuda driver combination"
+)
+TORCH_COMPAT = (
+    "UserWarning: CUDA initialization: Unexpected error from cudaGetDeviceCount(). Error 804: forward compatibility was "
+    "attempted on non supported HW"
+)
 TORCH_BUSY = "CUDA error: all CUDA-capable devices are busy or unavailable"
 
 
@@ -107,6 +119,9 @@ TORCH_BUSY = "CUDA error: all CUDA-capable devices are busy or unavailable"
             "only 11.0 MB of 16.0 GB are free on GPU 0, held by process 1",
             "GPU_COUNT",
         ),
+        ("tensorflow", TF, {}, TF_TWO_VERSIONS, "mismatch", "have different versions", "Restart the machine"),
+        ("torch", None, {}, TORCH_TWO_VERSIONS, "mismatch", "have different versions", "Restart the machine"),
+        ("torch", None, {}, TORCH_COMPAT, "driver", "is too old", "newer NVIDIA driver"),
         ("tensorflow", TF, {"FREE": "0"}, TF_TAKEN, "memory", "only 0 B of 16.0 GB are free", "End that process"),
         ("torch", None, {}, TORCH_BUSY, "memory", "free on GPU 0", "End that process"),
         ("tensorflow", TF, {}, "an unknown fault\nwith details", "unknown", "an unknown fault", "./kwb gpus --proof"),

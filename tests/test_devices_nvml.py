@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -172,14 +171,10 @@ def project(tmp_path: Path) -> Path:
     return project_in(tmp_path)
 
 
-def test_kwb_gpus_tells_facts_and_decision_in_under_a_second(project: Path) -> None:
-    took = []
-    for _ in range(5):
-        started = time.perf_counter()
-        done = gpus(project, "--format", "json", FAKE_GPUS="2", ALLOW_CPU="1")
-        took.append(time.perf_counter() - started)
+def test_kwb_gpus_tells_facts_and_decision_without_a_framework(project: Path) -> None:
+    """How long it takes: benchmarks/gpus.py."""
+    done = gpus(project, "--format", "json", FAKE_GPUS="2", ALLOW_CPU="1")
     assert done.returncode == 0, done.stderr
-    assert min(took) < 1.0
     found = json.loads(done.stdout)
     assert [gpu["name"] for gpu in found["gpus"]] == ["Made Up T4"] * 2
     assert (found["driver"], found["cuda"], found["backend"]) == ("570.86.15", "12.8", "tensorflow")
@@ -198,6 +193,15 @@ def test_kwb_gpus_ends_with_3_and_the_cause_when_the_decision_does_not_stand(pro
     assert "Made Up T4" in shown.stdout, "the facts are shown all the same"
     assert "TensorFlow sees 0: this TensorFlow is built for the CPU only" in shown.stdout
     assert gpus(project, FAKE_GPUS="1", GPU_COUNT="0").stdout.rstrip().endswith("by request (GPU_COUNT=0)")
+
+
+@pytest.mark.parametrize("given", [{"GPU_COUNT": "0"}, {"ALLOW_CPU": "1"}, {}])
+def test_a_driver_that_does_not_answer_is_never_shown_as_no_gpu(project: Path, given: dict[str, str]) -> None:
+    env = {"FAKE_GPUS": "2", "FAKE_NVML_INIT": str(fake_nvml.UNKNOWN), **given}
+    text = gpus(project, **env).stdout
+    assert "no NVIDIA GPU" not in text
+    assert "driver     could not be asked" in text
+    assert "unknown error" in json.loads(gpus(project, "--format", "json", **env).stdout)["driver_error"]
 
 
 def test_the_report_shows_in_a_notebook(project: Path) -> None:
@@ -270,7 +274,7 @@ def test_the_watch_sees_memory_and_utilisation() -> None:
     watch.start()
     watch.check()
     driver(2, BUSY="50;100", FREE="15500000000;15000000000")
-    time.sleep(0.1)
+    watch.check()
     assert watch.stop() == {"peak_gpu_memory_bytes": 3_000_000_000, "mean_gpu_utilisation": 75.0}
     driver(1, PROCESS=f"0:{os.getpid()}:700000000")
     watch = devices.GpuWatch(decision(1))

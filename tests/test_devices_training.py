@@ -67,6 +67,23 @@ def test_the_cpu_and_a_silent_gpu_compute_with_32_bits() -> None:
     assert "does not tell" in chosen.reason
 
 
+def test_32_bits_are_set_whatever_the_persons_own_keras_names(tmp_path: Path) -> None:
+    (tmp_path / "keras.json").write_text('{"floatx": "float16", "backend": "tensorflow"}')
+    code = (
+        "from kaggle_workbench import devices; from kaggle_workbench.settings import load_settings\n"
+        "print(devices.use(devices.Decision('cpu', 2, (), '', backend='tensorflow'), load_settings()).precision)\n"
+        "import keras; print(keras.config.dtype_policy().name, keras.layers.Dense(1).dtype_policy.name)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": str(CODE), "KERAS_HOME": str(tmp_path), "KWB_ROOT": str(project_in(tmp_path))},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == ["float32"] * 3
+
+
 @pytest.fixture
 def keras_again() -> Iterator[Any]:
     keras = pytest.importorskip("keras")

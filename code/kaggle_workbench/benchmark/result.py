@@ -172,9 +172,13 @@ def earlier(folder: Path) -> list[dict[str, Any]]:
     for file in sorted(folder.glob("*.json"), reverse=True):
         try:
             document = json.loads(file.read_text(encoding="utf-8"))
-            found += [{"file": file.name, "created": document["created"], **row} for row in document["rows"]]
-        except (OSError, ValueError, KeyError, TypeError):
+            rows = [{"file": file.name, "created": document["created"], **row} for row in document["rows"]]
+            # A row that cannot be shown is met here, where its file can be named.
+            earlier_table(rows)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
             show.warn(f"{file.name} is no result of kwb bench; it is left out.")
+            continue
+        found += rows
     return found
 
 

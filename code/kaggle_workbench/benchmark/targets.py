@@ -67,7 +67,7 @@ def find_targets(settings: Settings, wanted: Sequence[str] = (), backends: Seque
     missing = [word for word in asked if word != CPU and word not in there]
     if missing:
         raise UsageError(
-            f"There is no device {missing[0]} on this machine.",
+            f"There is no device {missing[0]!r} on this machine.",
             hint=f"The devices here are: {', '.join([*there, CPU])}.",
         )
     words = asked or (*there, CPU)

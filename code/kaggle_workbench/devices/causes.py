@@ -36,9 +36,15 @@ _NO_CODE = (
 _OLD_DRIVER = (
     "driver on your system is too old",
     "driver version is insufficient",
-    "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
+    # A container's newer CUDA library on a driver that is too old for it.
+    "forward compatibility was attempted on non supported HW",
     "cudaErrorInsufficientDriver",
     "unsatisfied condition: cuda",
+)
+_MISMATCH = (
+    "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
+    "cudaErrorSystemDriverMismatch",
+    "unsupported display driver / cuda driver combination",
 )
 _TAKEN = (
     "CUDA_ERROR_OUT_OF_MEMORY",
@@ -51,8 +57,6 @@ _NO_LIBRARY = (
     "Cannot dlopen some GPU libraries",
     "Could not load dynamic library",
     "Could not find cuda drivers",
-    "Unable to load CUDA",
-    "Unable to load cuDNN",
     "Unable to load cu",
     "cannot open shared object file",
     "CUDA backend failed to initialize",
@@ -65,7 +69,7 @@ class Cause:
     """Why.
 
     Attributes:
-        name: "cpu-build", "architecture", "driver", "library", "memory", or "unknown".
+        name: "cpu-build", "architecture", "driver", "mismatch", "library", "memory", or "unknown".
         sentence: In words, to stand behind a colon; no full stop.
         hint: What to do.
     """
@@ -102,6 +106,12 @@ def little_memory(gpus: Sequence[Gpu]) -> str:
 
 
 def _driver(name: str, built: Build | None, gpus: Sequence[Gpu], text: str) -> Cause | None:
+    if _said(text, _MISMATCH):
+        return Cause(
+            "mismatch",
+            "CUDA's driver library and the loaded driver have different versions",
+            "Restart the machine (after a driver update this is needed); a container: ./kwb down, then ./kwb up.",
+        )
     serves = next((gpu.cuda for gpu in gpus if gpu.cuda), None)
     needs = built.cuda if built else None
     # Within one major version an older driver serves a newer build.

@@ -99,14 +99,24 @@ def visible(gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
     for word in text.split(","):
         word = word.strip()
         match = [gpu for gpu in gpus if word.startswith("GPU-") and gpu.uuid.startswith(word)]
-        if word.isdigit() and int(word) < len(gpus):
+        if word.isdecimal() and int(word) < len(gpus):
             match = [gpus[int(word)]]
         if word.startswith("MIG-"):
             match = [gpu for gpu in gpus if gpu.split]
-        if not match or match[0] in left:
+        if not match:
             break
+        if match[0] in left:
+            # A GPU that stands there twice makes CUDA show none at all.
+            return ()
         left.append(match[0])
     return tuple(left)
+
+
+def freest(gpus: tuple[Gpu, ...], wanted: int | None) -> tuple[Gpu, ...]:
+    """As many as GPU_COUNT asks for, those with the most free memory first; all of them where that is not fewer."""
+    if not wanted or len(gpus) <= wanted:
+        return gpus
+    return tuple(sorted(gpus, key=lambda gpu: gpu.free or 0, reverse=True)[:wanted])
 
 
 def hidden_by(gpus: tuple[Gpu, ...]) -> str:
@@ -130,11 +140,10 @@ def _choose_freest(settings: Settings) -> None:
         return
     if len(gpus) <= wanted:
         return
-    freest = sorted(gpus, key=lambda gpu: gpu.free or 0, reverse=True)[:wanted]
     late = [name for name in framework.loaded() if framework.count(name) > wanted]
     if late:
         raise too_late(FRAMEWORKS[late[0]], f"GPU_COUNT is {wanted}")
-    os.environ[VISIBLE] = ",".join(gpu.uuid for gpu in freest)
+    os.environ[VISIBLE] = ",".join(gpu.uuid for gpu in freest(gpus, wanted))
     _chosen = before, os.environ[VISIBLE]
 
 

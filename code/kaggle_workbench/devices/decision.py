@@ -30,7 +30,8 @@ class Decision:
         proof_s: Seconds of the computation that proved it, on all devices; None when there was none.
         backend: The framework that computes; None when it was not asked.
         gpus: The GPUs that compute, with the driver's facts.
-        avoid: The framework sees GPUs that must not be used: computation has to be put on the CPU.
+        avoid: The framework has devices that must not be used: computation has to be put on the CPU.
+        each_s: Of `proof_s`, the seconds on each device.
     """
 
     kind: Literal["gpu", "cpu"]
@@ -43,6 +44,7 @@ class Decision:
     backend: str | None = None
     gpus: tuple[Gpu, ...] = ()
     avoid: bool = False
+    each_s: tuple[float, ...] = ()
 
     @property
     def line(self) -> str:
@@ -62,6 +64,7 @@ class Decision:
     def to_dict(self) -> dict[str, Any]:
         """All fields as plain values for the record; of the GPUs only what does not tell whose they are."""
         facts = {**asdict(self), "names": list(self.names)}
+        del facts["each_s"]
         private = ("uuid", "processes", "free", "utilisation")
         facts["gpus"] = [{k: v for k, v in gpu.to_dict().items() if k not in private} for gpu in self.gpus]
         return facts
@@ -90,10 +93,15 @@ class _Found:
         return None if self.trouble else len(self.gpus)
 
     def on_cpu(self, reason: str, *, prove: bool = True, avoid: bool = False) -> Decision:
-        proof_s = round(sum(framework.prove(self.backend, "cpu", 1)), 3) if prove else None
-        return Decision(
-            "cpu", cpu_cores(), (), reason, self.nvml, self.seen, proof_s, self.backend if prove else None, avoid=avoid
-        )
+        if not prove:
+            return Decision("cpu", cpu_cores(), (), reason, self.nvml, self.seen)
+        other = framework.other_device(self.backend)
+        if other and not avoid:
+            # What is said to compute on the CPU must not compute elsewhere.
+            reason = f"{reason}; the {other} that {self.name} would take by itself is not used"
+        each_s = tuple(framework.prove(self.backend, "cpu", 1))
+        decision = Decision("cpu", cpu_cores(), (), reason, self.nvml, self.seen, round(sum(each_s), 3), self.backend)
+        return replace(decision, avoid=avoid or bool(other), each_s=each_s)
 
 
 def decide(settings: Settings, *, prove: bool = True) -> Decision:
@@ -112,7 +120,8 @@ def decide(settings: Settings, *, prove: bool = True) -> Decision:
     if settings.gpu_count == 0:
         return _by_request(settings, prove=prove)
     gpus, trouble = _driver(settings)
-    found = _Found(settings, gpus, choice.visible(gpus), trouble)
+    # Usable are those that CUDA shows, and of them as many as are asked for.
+    found = _Found(settings, gpus, choice.freest(choice.visible(gpus), settings.gpu_count), trouble)
     if not prove:
         return _unproved(found)
     found = replace(found, seen=_count(found))
@@ -202,18 +211,20 @@ def _proved(found: _Found, went_on: str = "") -> Decision:
     except Exception as error:
         text = str(error).strip() or type(error).__name__
         return _stop_or_go_on(found, f"{found.name} sees {plural(seen, 'GPU')} but cannot compute there", text)
-    parts = [went_on, found.trouble, _more_asked(found, seen), _one_of(found, seen)]
+    parts = [went_on, found.trouble, _other_number(found, seen), _one_of(found, seen)]
     parts += [f"computed on each in {sum(seconds):.1f} s, equal to NumPy", causes.little_memory(found.visible)]
     used = 1 if found.backend == "torch" else seen
     gpus = found.visible[:used]
     names = tuple(gpu.name for gpu in gpus)
     reason = "; ".join(part for part in parts if part)
-    return Decision("gpu", used, names, reason, found.nvml, seen, round(sum(seconds), 3), found.backend, gpus)
+    proof_s = round(sum(seconds), 3)
+    each_s = tuple(seconds)
+    return Decision("gpu", used, names, reason, found.nvml, seen, proof_s, found.backend, gpus, each_s=each_s)
 
 
-def _more_asked(found: _Found, seen: int) -> str:
+def _other_number(found: _Found, seen: int) -> str:
     asked = found.settings.gpu_count
-    return f"{asked} asked for, {seen} there" if asked is not None and asked > seen else ""
+    return f"{asked} asked for, {seen} there" if asked is not None and asked != seen else ""
 
 
 def _one_of(found: _Found, seen: int) -> str:
@@ -257,6 +268,6 @@ def _unproved(found: _Found) -> Decision:
             raise MissingError(f"GPU trouble: {what}.", hint=f"{cause.hint}\n{ON}")
         return found.on_cpu(f"{what}; going on without (ALLOW_CPU)", prove=False)
     used = 1 if found.backend == "torch" else len(names)
-    parts = [_more_asked(found, len(names)), _one_of(found, len(names)), "as the driver counts"]
+    parts = [_other_number(found, len(names)), _one_of(found, len(names)), "as the driver counts"]
     reason = "; ".join(part for part in [*parts, causes.little_memory(found.visible)] if part)
     return Decision("gpu", used, names[:used], reason, found.nvml, gpus=found.visible[:used])

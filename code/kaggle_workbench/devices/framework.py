@@ -111,6 +111,19 @@ def count(backend: str) -> int:
         return int(torch.cuda.device_count())
 
 
+def other_device(backend: str) -> str:
+    """What the framework, already imported, computes on by itself that is neither CPU nor NVIDIA GPU; "" when none.
+
+    JAX takes a TPU, and Keras on PyTorch the GPU of Apple silicon, unless they are told not to.
+    """
+    if backend == "jax":
+        kind = str(sys.modules["jax"].default_backend())
+        return "" if kind in ("cpu", "gpu") else kind.upper()
+    if backend == "torch" and os.environ.get("KERAS_TORCH_DEVICE") != "cpu":
+        return "GPU of Apple silicon (MPS)" if sys.modules["torch"].backends.mps.is_available() else ""
+    return ""
+
+
 def build(backend: str) -> Build:
     """How the framework, already imported, was built."""
     module = sys.modules[backend]

@@ -30,7 +30,7 @@ class Report:
         decision: What computes; None when the decision does not stand.
         error: Why it does not stand.
         proved: Whether the framework was asked and computed.
-        seconds: What the computation took on each device.
+        trouble: Why the driver could not be asked; "" when it was, or when there is none.
     """
 
     gpus: tuple[Gpu, ...]
@@ -40,7 +40,7 @@ class Report:
     decision: Decision | None
     error: WorkbenchError | None
     proved: bool
-    seconds: tuple[float, ...] = ()
+    trouble: str = ""
 
     @property
     def line(self) -> str:
@@ -55,13 +55,14 @@ class Report:
             "gpus": [gpu.to_dict() for gpu in self.gpus],
             "driver": self.gpus[0].driver if self.gpus else None,
             "cuda": self.gpus[0].cuda if self.gpus else None,
+            "driver_error": self.trouble or None,
             "cpu": self.cpu,
             "backend": self.backend,
             "framework": dict(zip(("package", "version"), self.installed, strict=True)) if self.installed else None,
             "decision": self.decision.to_dict() if self.decision else None,
             "line": self.line,
             "proved": self.proved,
-            "proof_s": list(self.seconds),
+            "proof_s": list(self.decision.each_s) if self.decision else [],
             "error": {"message": self.error.message, "hint": self.error.hint} if self.error else None,
         }
 
@@ -92,7 +93,7 @@ class Report:
             human_bytes(cpu["memory"]) if cpu["memory"] else "",
         ]
         first = self.gpus[0] if self.gpus else None
-        driver = "does not work" if isinstance(self.error, nvml.DriverError) else "no NVIDIA GPU"
+        driver = "could not be asked" if self.trouble else "no NVIDIA GPU"
         if first is not None:
             driver = f"{first.driver or 'unknown'}, serves CUDA up to {first.cuda or 'unknown'}"
         version = " ".join(self.installed) if self.installed else "not installed yet"
@@ -103,7 +104,7 @@ class Report:
         }
         if self.proved and self.decision:
             what = f"{framework.FRAMEWORKS[self.backend]} sees {show.plural(self.decision.framework or 0, 'GPU')}"
-            times = ", ".join(f"{seconds:.2f} s" for seconds in self.seconds)
+            times = ", ".join(f"{seconds:.2f} s" for seconds in self.decision.each_s)
             facts["proof"] = f"{what}; product of two matrices, equal to NumPy: {times}"
         return facts
 
@@ -147,11 +148,12 @@ def report(settings: Settings, *, proof: bool = False) -> Report:
     Returns:
         The report; where the decision does not stand its `error` says why.
     """
+    gpus: tuple[Gpu, ...] = ()
+    trouble = ""
     try:
         gpus = nvml.driver_gpus()
-    except (ModuleNotFoundError, MissingError):
-        # The decision says what is wrong.
-        gpus = ()
+    except (ModuleNotFoundError, MissingError) as caught:
+        trouble = str(getattr(caught, "message", caught))
     decision, error = None, None
     try:
         if proof:
@@ -159,12 +161,8 @@ def report(settings: Settings, *, proof: bool = False) -> Report:
         decision = decide(settings, prove=proof)
     except WorkbenchError as caught:
         error = caught
-    seconds: tuple[float, ...] = ()
-    if proof and decision is not None and decision.proof_s is not None:
-        count = (decision.framework or 1) if decision.kind == "gpu" else 1
-        seconds = tuple(framework.prove(settings.keras_backend, decision.kind, count))
     backend = settings.keras_backend
-    return Report(gpus, cpu_facts(), backend, framework.installed(backend), decision, error, proof, seconds)
+    return Report(gpus, cpu_facts(), backend, framework.installed(backend), decision, error, proof, trouble)
 
 
 def _shown(value: Any) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,11 +45,11 @@ def use(decision: Decision, settings: Settings) -> Use:
         chosen = precision.Precision("float32")
     elif chosen.reason:
         lines.append(f"Precision {chosen.policy}: {chosen.reason}.")
-    # Keras starts with float32; on the CPU it need not be imported for that.
-    if chosen.policy != "float32" or settings.precision != "auto" or "keras" in sys.modules:
+    with quiet():
+        # With another backend, too, Keras imports TensorFlow where it is installed.
         import keras
-
-        keras.config.set_dtype_policy(chosen.policy)
+    # Also float32: a person's own ~/.keras/keras.json may name another.
+    keras.config.set_dtype_policy(chosen.policy)
     several = decision.count if decision.kind == "gpu" else 1
     if several > 1 and settings.batch_size % several:
         fits = max(several, settings.batch_size // several * several)
