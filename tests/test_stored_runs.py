@@ -9,14 +9,18 @@ import time
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from kaggle_workbench import provenance
+from kaggle_workbench.checkpoints import TrainingLock
+from kaggle_workbench.checkpoints.lock import LOCK_FILE
 from kaggle_workbench.errors import UsageError
 from kaggle_workbench.files import sha256
 from kaggle_workbench.masking import hidden
 from kaggle_workbench.records import Run
 from kaggle_workbench.settings import Settings, load_settings
 from kaggle_workbench.stages import resume, stored
+from kaggle_workbench.stages.stage import Stage
 
 FACTS = {"stage": "train", "competition": "tiny", "source": "practice"}
 
@@ -93,6 +97,37 @@ def test_a_run_goes_there_and_back_and_each_file_is_sent_once(
     # Asked again, nothing is fetched: this copy is as new.
     (tmp_path / "store" / "a-run" / "submission.csv").unlink()
     assert bring(one, "a-run").read() == there.read()
+
+
+def test_a_run_keeps_its_parameters_without_a_checkpoint_and_after_others_were_refused(
+    places: tuple[Settings, Settings],
+) -> None:
+    settings = places[0]
+    run = Run.create(settings.output_dir, **FACTS, run_id="early")
+    assert resume.carried(settings, {}, run) == ({}, [])
+    # Killed in its first epoch.
+    run.start("train", parameters={"EPOCHS": 9, "SEED": 3}).end(KeyboardInterrupt())
+    assert not resume.goes_on(run.read(), run.folder)
+    assert resume.carried(settings, {}, run)[0] == {"EPOCHS": 9, "SEED": 3}
+    written = run.read()["steps"][-1]["ended"]
+    facts = {"epoch": 1, "step": 0, "file": "checkpoints/x", "sha256": "", "best": None}
+    run.update(checkpoint={**facts, "written": written})
+    time.sleep(0.002)
+    run.start("train", parameters={"EPOCHS": 9, "SEED": 4}).end(UsageError("a checkpoint of another training"))
+    assert resume.carried(settings, {}, run)[0] == {"EPOCHS": 9, "SEED": 3}
+    # More epochs were asked for and begun.
+    run.start("train", parameters={"EPOCHS": 12, "SEED": 3}).end(KeyboardInterrupt())
+    assert resume.carried(settings, {}, run)[0] == {"EPOCHS": 12, "SEED": 3}
+
+
+def test_a_training_that_broke_off_in_a_notebook_lets_go_of_its_run(places: tuple[Settings, Settings]) -> None:
+    run = Run.create(places[0].output_dir, **FACTS, run_id="broken")
+    stage = Stage(places[0], run, "practice", {})
+    TrainingLock(run.folder).acquire()
+    stage.failed(RuntimeError("a callback of one's own"))
+    # As another process would.
+    FileLock(run.folder / LOCK_FILE).acquire(timeout=0)
+    stage.close()
 
 
 def test_copies_that_went_different_ways_are_both_kept(

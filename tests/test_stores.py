@@ -81,6 +81,10 @@ def test_addresses_that_cannot_be_used_say_why(tmp_path: Path) -> None:
     (tmp_path / "a-file").write_text("")
     with pytest.raises(MissingError, match="a-file"):
         open_store(str(tmp_path / "a-file")).put("run/x", b"")
+    # There no folder can be made, and the system calls it absent.
+    with pytest.raises(MissingError, match="could not write run/x") as refused:
+        open_store("/proc/nothing").put("run/x", b"")
+    assert not isinstance(refused.value, NotStoredError)
     shown = masked("sftp://me:pa/ss@host/dir?key=verysecret")
     assert shown == "sftp://***@host/dir?***"
     assert {"pa/ss", "me:pa/ss", "verysecret"} - set(secrets_in("sftp://me:pa/ss@host/dir?key=verysecret")) == {"pa/ss"}
@@ -261,6 +265,11 @@ def test_a_full_disk_and_another_user(tmp_path: Path) -> None:
         assert not uploader.finish(1)
         assert "no space" in str(uploader.facts())
         uploader.close()
+        end = time.monotonic() + 20
+        while uploader._busy is not None:
+            # An attempt under way fills the disk until it has failed.
+            assert time.monotonic() < end
+            time.sleep(0.01)
         # A store folder that others may write stays so further down.
         as_nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "sh", "-c"]
         words = f"test -r {small}/run/file && echo x > {small}/run/x && rm -f {small}/run/file"

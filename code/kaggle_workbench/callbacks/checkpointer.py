@@ -341,9 +341,10 @@ class Checkpointer(keras.callbacks.Callback):  # type: ignore[misc]
         raise paused(self.run.id, f"{why} The training is paused, {saved}.", store=self.store)
 
     def _leave(self) -> None:
-        if self.pause is not None:
-            self.pause.__exit__(None, None, None)
         self.lock.release()
+        if self.pause is not None:
+            # Raises when a stop was asked for and no one has looked.
+            self.pause.__exit__(None, None, None)
 
     # --- Small things ---
 

@@ -104,7 +104,13 @@ def run_stages(
     is_new = not any(folder.iterdir())
     for stage in wanted:
         try:
-            _execute(stage, root / "code" / STAGES[stage], folder, {**given, "RUN_ID": run_id}, settings)
+            # From here on a stop is answered, also while papermill is being imported.
+            with Stopper(stage) as stopper:
+                _execute(stopper, root / "code" / STAGES[stage], folder, {**given, "RUN_ID": run_id}, settings)
+        except KeyboardInterrupt:
+            if stage == "train" and going_on.goes_on(_record(folder), folder):
+                show.note(f"What was saved before stands. Go on with: ./kwb run train --resume {run_id}")
+            raise
         finally:
             if is_new and not (folder / RECORD_FILE).is_file():
                 # Stopped before its first cell: there is no run.
@@ -161,7 +167,7 @@ def _would_submit(settings: Settings) -> str:
     )
 
 
-def _execute(stage: str, notebook: Path, folder: Path, given: Mapping[str, Any], settings: Settings) -> None:
+def _execute(stopper: Stopper, notebook: Path, folder: Path, given: Mapping[str, Any], settings: Settings) -> None:
     import papermill
     from nbclient.exceptions import DeadKernelError
     from papermill.exceptions import PapermillExecutionError
@@ -171,9 +177,8 @@ def _execute(stage: str, notebook: Path, folder: Path, given: Mapping[str, Any],
     executed = folder / notebook.name
     started = time.monotonic()
     show.note(f"== {notebook.stem}")
-    stopper = Stopper(stage)
     try:
-        with _environment(given), stopper:
+        with _environment(given):
             papermill.execute_notebook(
                 str(notebook),
                 str(executed),
@@ -210,12 +215,16 @@ def _execute(stage: str, notebook: Path, folder: Path, given: Mapping[str, Any],
         raise KeyboardInterrupt
 
 
+def _record(folder: Path) -> dict[str, Any]:
+    """A run's record; one without steps when it was stopped before there was one."""
+    return Run(folder).read() if (folder / RECORD_FILE).is_file() else {"steps": []}
+
+
 def _raise_if_paused(folder: Path) -> None:
     """A stop that came when the training was at its end is a pause, too."""
-    if (folder / RECORD_FILE).is_file():
-        step = (Run(folder).read()["steps"] or [{}])[-1]
-        if step.get("status") == "paused" and step.get("error"):
-            raise PausedError(step["error"]["message"], hint=step["error"]["hint"])
+    step = (_record(folder)["steps"] or [{}])[-1]
+    if step.get("status") == "paused" and step.get("error"):
+        raise PausedError(step["error"]["message"], hint=step["error"]["hint"])
 
 
 def _dead(notebook: Path, stopper: Stopper) -> WorkError:

@@ -70,7 +70,7 @@ def goes_on(record: Mapping[str, Any], folder: Path) -> bool:
 
 
 def carried(settings: Settings, given: Mapping[str, Any], run: Run) -> tuple[dict[str, Any], list[str]]:
-    """The parameters an unfinished training goes on with: those of its record, unless others are given.
+    """The parameters that a run is trained with once more: those of its record, unless others are given.
 
     Args:
         settings: Settings in force without the record.
@@ -78,13 +78,13 @@ def carried(settings: Settings, given: Mapping[str, Any], run: Run) -> tuple[dic
         run: The run.
 
     Returns:
-        Settings by name to lay over, and a sentence for each difference; nothing when no training is taken up.
+        Settings by name to lay over, and a sentence for each difference; nothing when it was never trained.
     """
     record = run.read()
-    if not goes_on(record, run.folder):
-        return {}, []
-    step = next((step for step in reversed(record["steps"]) if step["stage"] == "train"), None)
-    known = {name: value for name, value in (step or {}).get("parameters", {}).items() if value is not None}
+    trained = [step for step in record["steps"] if step["stage"] == "train"]
+    # Also those of a training that was stopped before its first checkpoint, but not of one that was refused.
+    step = ([step for step in trained if not _was_refused(step, record)] or trained or [{}])[-1]
+    known = {name: value for name, value in step.get("parameters", {}).items() if value is not None}
     taken: dict[str, Any] = {}
     said = []
     for name in CARRIED:
@@ -98,6 +98,12 @@ def carried(settings: Settings, given: Mapping[str, Any], run: Run) -> tuple[dic
         elif now != before:
             said.append(f"{name} is {now} now; the run so far had {before}.")
     return taken, said
+
+
+def _was_refused(step: Mapping[str, Any], record: Mapping[str, Any]) -> bool:
+    """Whether a training ended with wrong use (the parameters of another training, say) and no checkpoint."""
+    written = (record["checkpoint"] or {}).get("written") or ""
+    return (step["error"] or {}).get("kind") == UsageError.__name__ and (step["started"] or "") > written
 
 
 def left_to_do(record: Mapping[str, Any]) -> list[str]:

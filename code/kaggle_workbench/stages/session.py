@@ -52,7 +52,7 @@ def open_stage(name: str, **parameters: Any) -> Any:
     run = _run(name, settings, kind)
     said: list[str] = []
     goes_on = name == "train" and going_on.goes_on(run.read(), run.folder)
-    if goes_on:
+    if name == "train":
         taken, said = going_on.carried(settings, given, run)
         settings = load_settings({**given, **taken})
     devices.prepare(settings)

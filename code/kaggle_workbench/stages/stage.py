@@ -124,8 +124,8 @@ class Stage:
         self.source = None
 
     def close(self) -> None:
-        """Let go of the connection, the signals and the store; the record is not touched."""
-        self.pause.release()
+        """Let go of the connection, the signals, the run and the store; the record is not touched."""
+        self._training_is_over()
         if self._record_changed in records.listeners:
             records.listeners.remove(self._record_changed)
         if self.uploader is not None:
@@ -134,7 +134,7 @@ class Stage:
 
     def failed(self, error: BaseException) -> None:
         """Called after a cell with an error: the record says so at once, whatever comes after."""
-        self.pause.release()
+        self._training_is_over()
         if self.step.ended:
             return
         self._failed = True
@@ -271,6 +271,13 @@ class Stage:
         for sentence in problems:
             show.warn(sentence)
         return problems
+
+    def _training_is_over(self) -> None:
+        """Keras tells its callbacks nothing of a training that broke off: what they hold is let go here."""
+        from kaggle_workbench import checkpoints
+
+        self.pause.release()
+        checkpoints.release(self.folder)
 
     def _upload_s(self) -> float:
         return 2 * self.uploader.slowest_s if self.uploader is not None else 0.0

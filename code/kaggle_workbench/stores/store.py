@@ -249,11 +249,9 @@ class Store:
             return self._limiter.call(work, limit_s)
         except UsageError:
             raise
-        except FileNotFoundError as error:
-            raise NotStoredError(f"The store {self.address} holds no {name}.") from error
-        except KeyboardInterrupt:
-            raise
         except Exception as error:
+            if isinstance(error, FileNotFoundError) and deed != "write":
+                raise NotStoredError(f"The store {self.address} holds no {name}.") from error
             reason = "no space is left there" if _is_full(error) else _without(self._secrets, _reason(error))
             raise MissingError(
                 f"The store {self.address} could not {deed} {name}: {reason}.",
