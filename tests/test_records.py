@@ -17,6 +17,7 @@ import pytest
 
 from kaggle_workbench import cli, masking, provenance, records, summaries
 from kaggle_workbench.errors import UsageError, WorkError
+from kaggle_workbench.mirror.convert import to_document, to_record
 from kaggle_workbench.records import Run, list_runs
 from kaggle_workbench.settings import load_settings
 
@@ -191,14 +192,15 @@ def test_json_that_is_no_record_hides_no_other_run(tmp_path: Path) -> None:
     good = make(tmp_path)
     sound = good.read()
     step = {"stage": "train", "status": "running", "process": {}, "parameters": {}, "versions": {}}
-    for name, odd in {
+    odds: dict[str, dict[str, Any]] = {
         "a": {"schema": "1"},
         "b": {"created": 5},
         "c": {"steps": 3},
         "d": {"steps": [{}]},
-        "e": {"steps": [step | {"process": None}]},
+        "e": {"steps": [{**step, "process": None}]},
         "f": {"lb": "0.98"},
-    }.items():
+    }
+    for name, odd in odds.items():
         (tmp_path / "runs" / name).mkdir()
         (tmp_path / "runs" / name / "record.json").write_text(json.dumps(sound | odd))
         with pytest.raises(WorkError, match="cannot be read"):
@@ -225,7 +227,7 @@ def test_whatever_stands_in_a_record_no_reader_stumbles(tmp_path: Path) -> None:
     sound = run.read()
     checked = 0
     for path in places(sound):
-        for odd in ([], {}, "x", 5, None, -1.5, ["x"], {"a": 1}):
+        for odd in ([], {}, "x", 5, None, -1.5, ["x"], {"a": 1}, *EXTREME):
             text = json.dumps(replaced(sound, path, odd))
             try:
                 record = records.parse(text, "name")
@@ -233,15 +235,24 @@ def test_whatever_stands_in_a_record_no_reader_stumbles(tmp_path: Path) -> None:
                 continue
             checked += 1
             records.true_status(record, None)
+            records.true_status({**record, "status": "running"}, None)
             records.trained_at(record)
             row = summaries.summary(record)
-            summaries.table([row])
+            told = [summaries.table([row]), summaries.details(record), str(summaries.compare([record, sound]))]
+            assert all(line.isprintable() for text in told for line in text.split("\n")), (path, odd)
             for by in summaries.SORTS:
                 summaries.sort([row, summaries.summary(sound)], by)
             summaries.partings([{**row} for _ in range(3)])
-            summaries.details(record)
-            str(summaries.compare([record, sound]))
-    assert checked > 200
+            json.dumps([record, row, summaries.compare([record, sound]).to_dict()], allow_nan=False)
+            # The record that a database keeps is the same one when it comes back.
+            back = to_record(to_document(record))
+            assert records.parse(json.dumps({name: back[name] for name in record})) == record, (path, odd)
+    assert checked > 400
+
+
+# What breaks who calculates, prints or steers a terminal with it.
+NUMBERS = (float("nan"), float("inf"), 10**400, 1e308, -(2**70), 2**63, 2**63 - 1)
+EXTREME = (*NUMBERS, "\ud800", "\x1b[31mred\x07\r\nnext\t", "9" * 5000)
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

@@ -261,6 +261,17 @@ def test_damaged_notebooks_are_named(folder: Path) -> None:
     assert "The last cell." in page
 
 
+def test_signs_that_no_file_can_hold_cost_only_themselves(folder: Path) -> None:
+    half = {"output_type": "stream", "name": "stdout", "text": "before \ud800 after"}
+    write_notebook(folder / "02-train.ipynb", code("print(name)", half))
+    (folder / "record.json").write_text(json.dumps({**RECORD, "competition": "digits \udfff"}))
+    page = write_report(folder).read_text()
+    assert "before ? after" in page
+    assert "digits ?" in page
+    # The record keeps its place: the head is whole, and nothing is said to be damaged.
+    assert "cannot be read" not in page
+
+
 def test_the_page_stays_small(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notebooks, "MOST_PAGE_BYTES", 300_000)
     coded = base64.b64encode(b"\x89PNG" + bytes(100_000)).decode()

@@ -162,20 +162,43 @@ def test_csv_holds_every_field(output: Path, say: Say) -> None:
     assert (row["run"], row["CV"], row["public"], row["CV_folds"]) == ("one", "0.9", "", "[0.88, 0.92]")
 
 
+def test_csv_stays_a_table_and_calculates_nothing(output: Path, say: Say) -> None:
+    run = make(output, "a", cv=-0.5, metric="rmse")
+    told = 'a, "b"\nc'
+    run.change(lambda record: record.update(competition="=1+2", parent=told))
+    (row,) = csv.DictReader(io.StringIO(say("--format", "csv")[1]))
+    assert (row["competition"], row["parent"], row["CV"]) == ("'=1+2", told, "-0.5")
+    (other,) = json.loads(say("--format", "json")[1])
+    assert (other["competition"], other["parent"], other["CV"]) == ("=1+2", told, -0.5)
+
+
+def test_runs_named_as_columns_are_compared(output: Path, say: Say) -> None:
+    for name, cv in (("name", 0.5), ("results", 0.75)):
+        make(output, name, cv=cv)
+    rows = list(csv.reader(io.StringIO(say("compare", "name", "results", "--format", "csv")[1])))
+    assert ["results", "CV", "0.5", "0.75", "0.25"] in rows
+    assert rows[0][:2] == ["section", "name"]
+    assert [name.partition(" (")[0] for name in rows[0][2:]] == ["name", "results", "difference"]
+    line = next(line for line in say("compare", "name", "results")[1].splitlines() if line.startswith("CV"))
+    assert line.split() == ["CV", "0.50000", "0.75000", "+0.25000", "better"]
+
+
 def test_show_tells_epochs_folds_checkpoint_and_how_to_go_on(output: Path, say: Say) -> None:
     run = make(output, "long", cv=0.9, folds=[0.88, 0.92], epochs=50)
     run.update(checkpoint={"epoch": 50, "step": 120, "file": "checkpoints/x", "written": "2026-11-01T10:00:00Z"})
     run.start("train").pause(
         PausedError("The session ends in 5 minutes.", hint="Go on with ./kwb run train --resume long")
     )
+    run.change(lambda record: record["steps"][0].update(device={"kind": "cpu", "count": 2, "reason": "no GPU here"}))
     code, out, _ = say("show", "lon")
     assert code == 0
     assert out.startswith("Run long: paused\n")
     for text in (
         "2 folds: 0.88000, 0.92000, spread 0.02828",
-        "epoch 50, step 120, written 2026-11-01 10:00 UTC",
+        "step 120 of epoch 51, written 2026-11-01 10:00 UTC",
         "go on with   ./kwb run train --resume long",
         "paused       PausedError: The session ends in 5 minutes.",
+        "device       CPU (2 cores): no GPU here",
         "dev loss  dev accuracy",
         "... 20 epochs",
     ):

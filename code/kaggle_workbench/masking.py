@@ -12,6 +12,8 @@ from typing import Any
 from kaggle_workbench.settings import SECRET_NAMES, Secret, Settings
 from kaggle_workbench.stores.address import folder_of, secrets_in
 
+# Whole numbers from here on are kept by no database, and rounded by many a reader of JSON.
+INT64 = 1 << 63
 # Only folders that systems have at their root: an address's path or a unit such as "B/s" is no file.
 _ROOTS = (
     "home|root|tmp|var|usr|opt|mnt|media|srv|etc|run|data|work|workspace|project|kaggle|content|Users|private|Volumes"
@@ -51,7 +53,11 @@ def passwords(uri: str) -> list[str]:
 
 
 def plain(value: Any, hide: Mapping[str, str]) -> Any:
-    """A value as JSON holds it: numbers that are not finite are None, texts of `hide` are replaced, paths cut."""
+    """A value as every reader of JSON holds it.
+
+    Numbers that are not finite are None, whole ones of more than 64 bits are texts, texts of `hide` are replaced, and
+    paths are cut.
+    """
     # A longer text may hold a shorter one, so it goes first.
     return _plain(value, {text: hide[text] for text in sorted(hide, key=len, reverse=True)})
 
@@ -66,8 +72,10 @@ def _plain(value: Any, hide: Mapping[str, str]) -> Any:
         for text, instead in hide.items():
             value = value.replace(text, instead)
         return without_folders(value)
-    if value is None or isinstance(value, bool | int):
+    if value is None or isinstance(value, bool):
         return value
+    if isinstance(value, int):
+        return value if -INT64 <= value < INT64 else str(value)
     if isinstance(value, Mapping):
         return {_plain(str(key), hide): _plain(item, hide) for key, item in value.items()}
     if isinstance(value, list | tuple):

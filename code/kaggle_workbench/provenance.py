@@ -80,7 +80,10 @@ def is_gone(process: Mapping[str, Any]) -> bool | None:
     """Whether a process described by `this_process` has ended; None when it cannot be told from here."""
     if process.get("host") != socket.gethostname() or process.get("space") != _space() or os.name == "nt":
         return None
-    pid = int(process.get("pid") or 0)
+    pid = process.get("pid")
+    # 0 and negative numbers mean groups of processes, and no system has larger ones.
+    if not isinstance(pid, int) or not 0 < pid < 1 << 31:
+        return None
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -33,10 +33,11 @@ def table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] | None = Non
     if not rows:
         return "(none)"
     names = list(columns) if columns is not None else list(rows[0])
+    heads = [one_line(name).replace("_", " ") for name in names]
     cells = [[_cell(row.get(name)) for name in names] for row in rows]
-    widths = [max(len(name), *(len(line[i]) for line in cells)) for i, name in enumerate(names)]
+    widths = [max(len(head), *(len(line[i]) for line in cells)) for i, head in enumerate(heads)]
     right = [all(_is_number(row.get(name)) for row in rows) for name in names]
-    lines = [[name.replace("_", " ") for name in names], ["-" * width for width in widths], *cells]
+    lines = [heads, ["-" * width for width in widths], *cells]
     return "\n".join(
         "  ".join(
             text.rjust(width) if to_right else text.ljust(width)
@@ -118,10 +119,20 @@ def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
+def one_line(text: str) -> str:
+    """A text without line breaks and without what steers a terminal, such as colours; each such sign becomes "?"."""
+    if text.isprintable():
+        return text
+    return "".join(sign if sign.isprintable() else " " if sign in "\n\r\t" else "?" for sign in text)
+
+
 def _cell(value: Any) -> str:
     if value is None or value == "":
         return "-"
-    return f"{value:.5f}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        # With five places a number of this size would be as wide as the screen.
+        return f"{value:.5f}" if abs(value) < 1e15 else f"{value:.5g}"
+    return one_line(str(value))
 
 
 def _is_number(value: Any) -> bool:

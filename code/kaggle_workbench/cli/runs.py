@@ -115,7 +115,7 @@ def _compare(options: argparse.Namespace) -> None:
         raise UsageError("One run cannot be compared.", hint="Name two or more: kwb runs compare RUN RUN.")
     found = [_record(options, name) for name in options.runs]
     names = [record["id"] for record in found]
-    if len(set(names)) < len(names):
+    if len({(record["id"], record.get("uid")) for record in found}) < len(found):
         raise UsageError(f"A run cannot be compared with itself: {', '.join(names)}.", hint="Name different runs.")
     comparison = summaries.compare(found)
     if options.format == "json":
@@ -162,4 +162,9 @@ def _record(options: argparse.Namespace, name: str) -> dict[str, Any]:
 def _csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
     writer = csv.DictWriter(sys.stdout, columns, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows({name: _harmless(value) for name, value in row.items()} for row in rows)
+
+
+def _harmless(value: Any) -> Any:
+    # Spreadsheets would calculate what begins so, and records may come from other people's machines.
+    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value

@@ -6,10 +6,12 @@ Dates become dates and whole numbers 64 bit integers, so that Compass sorts and 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from kaggle_workbench.masking import INT64
 from kaggle_workbench.records.document import checked, digest, utc
 
 # Fields beyond the record's own.
@@ -23,7 +25,6 @@ _DATES = {
     ("steps", "started"),
     ("steps", "ended"),
 }
-_INT64 = 1 << 63
 
 
 def to_document(record: Mapping[str, Any], *, full: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -83,7 +84,7 @@ def _to(value: Any, path: tuple[str, ...]) -> Any:
     if isinstance(value, bool) or value is None:
         return value
     if isinstance(value, int):
-        return Int64(value) if -_INT64 <= value < _INT64 else str(value)
+        return Int64(value) if -INT64 <= value < INT64 else str(value)
     if isinstance(value, str):
         # Half a pair of surrogates, as a damaged file name may hold, is no text to MongoDB.
         text = value.encode("utf-8", "replace").decode()
@@ -100,7 +101,9 @@ def _from(value: Any) -> Any:
         return utc(value.isoformat())
     if isinstance(value, int) and not isinstance(value, bool):
         return int(value)
-    if value is None or isinstance(value, str | float | bool):
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, str | bool):
         return value
     return str(value)
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from kaggle_workbench.errors import WorkbenchError
+from kaggle_workbench.masking import INT64
 from kaggle_workbench.records.shape import fault
 
 SCHEMA = 2
@@ -51,10 +53,16 @@ def parse(content: bytes | str, run_id: str | None = None) -> dict[str, Any]:
         content: The file's content.
         run_id: Name of the run's folder, which is the run's name whatever the document says.
 
+    Numbers that are not finite, which an edit by hand may have left there, are None, and whole numbers of more than
+    64 bits are texts, as they are in a database.
+
     Raises:
         ValueError: It is no record, or one of a newer schema.
     """
-    return checked(json.loads(content), run_id)
+    document = json.loads(content, parse_float=_finite, parse_int=_whole, parse_constant=lambda _: None)
+    if b"\\ud" in (content if isinstance(content, bytes) else content.encode("utf-8", "replace")):
+        document = _texts(document)
+    return checked(document, run_id)
 
 
 def checked(document: Any, run_id: str | None = None) -> dict[str, Any]:
@@ -67,6 +75,7 @@ def checked(document: Any, run_id: str | None = None) -> dict[str, Any]:
         raise ValueError(f"not a whole run record: {odd} does not fit")
     if document["schema"] < SCHEMA or not isinstance(document.get("uid"), str):
         _upgrade(document)
+    document["data"] = document.get("data") or {}
     document.setdefault("revision", 0)
     document.setdefault("updated", document["created"])
     if run_id is not None:
@@ -83,7 +92,8 @@ def uid_of(document: Mapping[str, Any]) -> str:
 def digest(document: Mapping[str, Any]) -> str:
     """What a record says, as 64 hexadecimal digits: equal on every machine, whatever the run's name there."""
     told = {name: value for name, value in document.items() if name not in ("id", "seen")}
-    return hashlib.sha256(json.dumps(told, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    text = json.dumps(told, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
 
 
 def age(document: Mapping[str, Any]) -> tuple[int, str]:
@@ -135,6 +145,25 @@ def utc(text: str) -> str:
     except ValueError:
         return text
     return _text(moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC))
+
+
+def _finite(text: str) -> float | None:
+    value = float(text)
+    return value if math.isfinite(value) else None
+
+
+def _whole(text: str) -> int | str:
+    # Any number of 18 digits fits.
+    return int(text) if len(text) < 19 or (len(text) < 21 and -INT64 <= int(text) < INT64) else text
+
+
+def _texts(value: Any) -> Any:
+    """Half a pair of surrogates, as a damaged file name may hold, can be neither printed nor sent."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {_texts(name): _texts(item) for name, item in value.items()}
+    return [_texts(item) for item in value] if isinstance(value, list) else value
 
 
 def _text(moment: datetime) -> str:

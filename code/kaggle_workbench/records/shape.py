@@ -8,6 +8,8 @@ from typing import Any
 Kinds = Mapping[str, Any]
 
 _NUMBER = (int, float)
+# Larger ones are no sizes, times or scores, and break whoever calculates with them.
+_MOST = 1 << 63
 # What readers rely on; a document without it is "damaged", so that it cannot bring down a listing.
 SHAPE: Mapping[str, type] = {"schema": int, "id": str, "status": str, "created": str, "steps": list}
 STEP_SHAPE: Mapping[str, type] = {
@@ -52,7 +54,8 @@ def fault(document: Any) -> str | None:
         found = _odd(document.get(name) or {}, kinds)
         if found:
             return f"{name}.{found}"
-    if not all(isinstance(fold, _NUMBER) for fold in (document.get("cv") or {}).get("folds") or ()):
+    folds = (document.get("cv") or {}).get("folds") or ()
+    if not all(isinstance(fold, _NUMBER) and -_MOST < fold < _MOST for fold in folds):
         return "cv.folds"
     for name in ("history", "pictures"):
         if not all(isinstance(entry, dict) for entry in document.get(name) or ()):
@@ -76,6 +79,6 @@ def _lacks(value: Mapping[str, Any], kinds: Kinds) -> str | None:
 def _odd(value: Mapping[str, Any], kinds: Kinds) -> str | None:
     for name, kind in kinds.items():
         item = value.get(name)
-        if item is not None and not isinstance(item, kind):
+        if item is not None and (not isinstance(item, kind) or (kind in (int, _NUMBER) and not -_MOST < item < _MOST)):
             return name
     return None

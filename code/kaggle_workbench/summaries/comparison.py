@@ -57,7 +57,7 @@ class Comparison:
             lines += ["The runs differ in nothing that their records hold.", ""]
         for section, equal in self.equal.items():
             some = ", ".join(equal[:6]) + (", ..." if len(equal) > 6 else "")
-            lines.append(f"equal {section.ljust(10)} {len(equal):,}: {some}")
+            lines.append(show.one_line(f"equal {section.ljust(10)} {len(equal):,}: {some}"))
         return "\n".join(lines).rstrip()
 
     def _row(self, section: str, name: str, values: Sequence[Any]) -> dict[str, str]:
@@ -109,7 +109,13 @@ def compare(records: Sequence[Mapping[str, Any]]) -> Comparison:
 
 
 def _names(records: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    return tuple(str(record["id"]) for record in records)
+    """The runs' names; two of one name, as databases may hold, and those that are a column's are told by their uid."""
+    names = [str(record["id"]) for record in records]
+    taken = {*("section", "name", "difference"), *_facts(records[0])}
+    return tuple(
+        f"{name} ({str(record.get('uid'))[:8]})" if name in taken or names.count(name) > 1 else name
+        for name, record in zip(names, records, strict=True)
+    )
 
 
 def _facts(record: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

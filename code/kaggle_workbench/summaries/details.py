@@ -9,7 +9,7 @@ from typing import Any
 
 from kaggle_workbench import show
 from kaggle_workbench.files import human_bytes
-from kaggle_workbench.summaries.row import number, span, summary, told
+from kaggle_workbench.summaries.row import computes, number, reached, span, summary, told
 
 # Of a long training the beginning and the end are shown.
 FIRST, LAST = 5, 25
@@ -27,14 +27,14 @@ def details(record: Mapping[str, Any]) -> str:
     sent, gap = record.get("submission"), facts["gap"]
     table = {
         "competition": f"{record.get('competition')} ({record.get('source')})",
-        "begun": f"{record['created'][:16].replace('T', ' ')} UTC",
+        "begun": _moment(record["created"]),
         "took": facts["took"],
         "parent": record.get("parent"),
         "CV": record.get("cv") and _cv(record["cv"]),
         "leaderboard": record.get("lb") and _leaderboard(record["lb"]),
         "gap": None if gap is None else f"{gap:.5f} (CV minus public)",
         "submission": sent
-        and f"{sent.get('ref')} ({sent.get('file')}, {sent.get('message')!r}, {str(sent.get('sent'))[:16]})",
+        and f"{sent.get('ref')} ({sent.get('file')}, {sent.get('message')!r}, {_moment(sent.get('sent'))})",
         "checkpoint": record.get("checkpoint") and _checkpoint(record["checkpoint"]),
         "pictures": ", ".join(picture["file"] for picture in record.get("pictures") or ()),
         "go on with": _how_to_go_on(record),
@@ -47,8 +47,8 @@ def details(record: Mapping[str, Any]) -> str:
         lines += ["", *_step(step, before)]
         before = step
     if record.get("history"):
-        lines += ["", _epochs(record["history"])]
-    return "\n".join(lines)
+        lines += ["", *_epochs(record["history"])]
+    return "\n".join(map(show.one_line, lines))
 
 
 def _cv(cv: Mapping[str, Any]) -> str:
@@ -69,11 +69,9 @@ def _leaderboard(lb: Mapping[str, Any]) -> str:
 
 
 def _checkpoint(checkpoint: Mapping[str, Any]) -> str:
-    text = f"epoch {checkpoint.get('epoch')}"
-    if checkpoint.get("step"):
-        text += f", step {checkpoint['step']:,}"
+    text = reached(checkpoint) or "somewhere"
     if checkpoint.get("written"):
-        text += f", written {str(checkpoint['written'])[:16].replace('T', ' ')} UTC"
+        text += f", written {_moment(checkpoint['written'])}"
     if checkpoint.get("file"):
         text += f", {checkpoint['file']}"
     best = checkpoint.get("best")
@@ -95,7 +93,7 @@ def _step(step: Mapping[str, Any], before: Mapping[str, Any]) -> list[str]:
     device, git, error, image = step.get("device"), step.get("git"), step.get("error"), step.get("image")
     given = {name: value for name, value in step["parameters"].items() if value not in (None, "")}
     table = {
-        "device": device and _device(device),
+        "device": device and computes(device),
         "parameters": _list("=", given, before.get("parameters") == step["parameters"]),
         "CPU time": span(step["cpu_s"]) if step.get("cpu_s") is not None else None,
         "peak memory": human_bytes(step["peak_memory_bytes"]) if step.get("peak_memory_bytes") else None,
@@ -112,6 +110,10 @@ def _step(step: Mapping[str, Any], before: Mapping[str, Any]) -> list[str]:
     took = span(step["wall_s"]) if step.get("wall_s") is not None else "not ended"
     head = f"  {step['stage']}: {step['status']} on {step.get('place')}, {took}"
     return [head, *(line for name, value in table.items() if value for line in _wrapped(name, str(value)))]
+
+
+def _moment(text: Any) -> str:
+    return f"{str(text)[:16].replace('T', ' ')} UTC"
 
 
 def _list(between: str, facts: Mapping[str, Any], is_known: bool) -> str:  # noqa: FBT001
@@ -132,10 +134,6 @@ def _wrapped(name: str, value: str, indent: str = "    ") -> list[str]:
     )
 
 
-def _device(device: Mapping[str, Any]) -> str:
-    return f"{device.get('kind')} x {device.get('count')}: {device.get('reason')}"
-
-
 def _image(image: Mapping[str, Any]) -> str | None:
     # Outside it, the lock says nothing of what computed.
     if not image.get("inside"):
@@ -148,12 +146,16 @@ def _image(image: Mapping[str, Any]) -> str | None:
     return ", ".join(filter(None, [name, *known]))
 
 
-def _epochs(history: Sequence[Mapping[str, Any]]) -> str:
+def _epochs(history: Sequence[Mapping[str, Any]]) -> list[str]:
     names = [name for name in history[0] if name != "learning_rate"]
     names += [name for name in history[-1] if name not in names and name != "learning_rate"]
-    rows = [{told(name): entry.get(name) for name in names} for entry in history]
-    left_out = len(rows) - FIRST - LAST
+    rows = [{told(name): _rounded(name, entry.get(name)) for name in names} for entry in history]
+    lines, left_out = show.table(rows).splitlines(), len(rows) - FIRST - LAST
     if left_out <= 1:
-        return show.table(rows)
-    lines = show.table(rows).splitlines()
-    return "\n".join([*lines[: 2 + FIRST], f"  ... {left_out:,} epochs", *lines[-LAST:]])
+        return lines
+    return [*lines[: 2 + FIRST], f"  ... {left_out:,} epochs", *lines[-LAST:]]
+
+
+def _rounded(name: str, value: Any) -> Any:
+    """Seconds to a tenth, as wide as their head."""
+    return f"{value:7.1f}" if name == "seconds" and isinstance(value, int | float) else value

@@ -107,7 +107,7 @@ def table(rows: Sequence[Row], *, width: int | None = None) -> str:
             names.remove(name)
     if "competition" not in names and rows[0].get("competition"):
         source = f" ({rows[0]['source']})" if "source" not in names else ""
-        lines.append(f"{rows[0]['competition']}{source}")
+        lines.append(show.one_line(f"{rows[0]['competition']}{source}"))
     names = [name for name in names if name in ("CV", "public") or any(row.get(name) is not None for row in rows)]
     # The second line of a table is its rule, as long as the column is wide.
     widths = {name: len(show.table(rows, [name]).split("\n", 2)[1]) for name in names}

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from kaggle_workbench import show
 from kaggle_workbench.metrics import METRICS
 
+# The largest number that can be calculated with.
+MOST = 1e300
 # What a metric of another name is taken for: these measure errors.
 _ERRORS = ("loss", "error", "rmse", "rmsle", "mae", "mse", "mape", "smape", "deviance", "distance")
 
@@ -57,6 +60,28 @@ def told(name: str) -> str:
     return text.replace("_", " ")
 
 
+def computes(device: Mapping[str, Any]) -> str:
+    """What a step computed on, as the stages say it: "CPU (2 cores): no NVIDIA GPU here"."""
+    count, names = device.get("count"), device.get("names")
+    noun = "GPU" if device.get("kind") == "gpu" else "core"
+    counted = show.plural(count, noun) if isinstance(count, int) and not isinstance(count, bool) else ""
+    if noun == "GPU":
+        what = counted or noun
+        what += f" ({', '.join(dict.fromkeys(map(str, names)))})" if isinstance(names, list) and names else ""
+    else:
+        what = f"CPU ({counted})" if counted else "CPU"
+    return f"{what}: {device['reason']}" if device.get("reason") else what
+
+
+def reached(checkpoint: Mapping[str, Any]) -> str:
+    """Where a checkpoint stands, as the training says it: "epoch 2", "step 115 of epoch 3"."""
+    epoch, step = (checkpoint.get(name) for name in ("epoch", "step"))
+    if not isinstance(epoch, int):
+        return ""
+    # Within an epoch it holds the ones before, and so many steps of the next.
+    return f"step {step:,} of epoch {epoch + 1:,}" if isinstance(step, int) and step else f"epoch {epoch:,}"
+
+
 def span(seconds: float) -> str:
     """A length of time for people: `span(95) == "1 min 35 s"`."""
     whole = round(seconds)
@@ -75,5 +100,7 @@ def greater_is_better(metric: str | None) -> bool:
 
 
 def number(value: Any) -> float | None:
-    """A score as a number; None for what is none."""
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    """A score as a number; None for what is none, or is not finite."""
+    if not isinstance(value, int | float) or isinstance(value, bool) or not -MOST < value < MOST:
+        return None
+    return float(value)

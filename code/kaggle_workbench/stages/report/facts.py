@@ -10,7 +10,7 @@ from typing import Any, TypeGuard
 from kaggle_workbench.files import human_bytes
 from kaggle_workbench.settings import SETTINGS
 from kaggle_workbench.show import plural
-from kaggle_workbench.summaries import span
+from kaggle_workbench.summaries import computes, reached, span
 
 # Said elsewhere on the page.
 _SAID = ("COMPETITION", "SOURCE", "RUN_ID")
@@ -121,7 +121,7 @@ def _row(step: Mapping[str, Any]) -> Row:
         stage=str(step.get("stage") or "?"),
         status=str(step.get("status") or "?"),
         place=str(step.get("place") or ""),
-        computes=_computes(device),
+        computes=computes(device) if device else "",
         started=_moment(step.get("started")).removesuffix(" UTC"),
         took=", ".join(filter(None, took)),
         memory=", ".join(filter(None, memory)),
@@ -130,22 +130,8 @@ def _row(step: Mapping[str, Any]) -> Row:
     )
 
 
-def _computes(device: Mapping[str, Any]) -> str:
-    if not device:
-        return ""
-    count, names = device.get("count"), _list(device.get("names"))
-    if device.get("kind") == "gpu":
-        what = plural(count, "GPU") if _whole(count) else "GPU"
-        what += f" ({', '.join(dict.fromkeys(map(str, names)))})" if names else ""
-    else:
-        what = f"CPU ({plural(count, 'core')})" if _whole(count) else "CPU"
-    return f"{what}: {device['reason']}" if device.get("reason") else what
-
-
 def _checkpoint(checkpoint: Mapping[str, Any]) -> str:
-    epoch, step = checkpoint.get("epoch"), checkpoint.get("step")
-    where = [f"epoch {epoch}" if _whole(epoch) else "", f"step {step:,}" if _whole(step) and step else ""]
-    return _joined(" ".join(filter(None, where)), _moment(checkpoint.get("written")))
+    return _joined(reached(checkpoint), _moment(checkpoint.get("written")))
 
 
 def _commit(git: Any) -> str:

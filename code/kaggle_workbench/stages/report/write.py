@@ -69,7 +69,8 @@ def write_report(folder: Path) -> Path:
         written=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
     )
     path = folder / REPORT_FILE
-    write_atomic(path, content)
+    # Half a pair of surrogates, as an output may hold, is no text that can be written.
+    write_atomic(path, content.encode("utf-8", "replace"))
     return path
 
 
