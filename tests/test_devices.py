@@ -171,7 +171,10 @@ def test_without_proof_the_installed_package_decides(project: Path, monkeypatch:
     assert "TENSORFLOW_BUILD=cuda" in caught.value.hint
     assert devices.decide(settings(project, ALLOW_CPU=True), prove=False).kind == "cpu"
     monkeypatch.setattr(framework, "cannot_use_gpus", lambda backend: False)
-    assert devices.decide(settings(project), prove=False).line == "1 GPU (Made Up T4): as the driver counts"
+    assert (
+        devices.decide(settings(project), prove=False).line
+        == "1 GPU (Made Up T4): as the driver counts, TensorFlow was not asked"
+    )
 
 
 def test_a_framework_that_is_not_installed_is_named_with_what_brings_it(
@@ -305,6 +308,25 @@ def test_the_cpu_by_request_ends_with_the_request(project: Path, monkeypatch: py
     devices.prepare(settings(project))
     assert os.environ["JAX_PLATFORMS"] == "cuda,cpu"
     assert "CUDA_VISIBLE_DEVICES" not in os.environ
+
+
+def test_a_kernel_that_was_used_for_less_is_restarted_to_use_more(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The framework keeps what it saw when it was loaded, whatever GPU_COUNT is afterwards."""
+    driver(2)
+    sees(monkeypatch, 1)
+    devices.prepare(settings(project, GPU_COUNT=1))
+    monkeypatch.setattr(framework, "loaded", lambda: ["tensorflow"])
+    devices.prepare(settings(project))
+    with pytest.raises(MissingError, match="the driver has 2 usable GPUs, TensorFlow sees 1") as caught:
+        devices.decide(settings(project))
+    assert "Restart the kernel" in caught.value.hint
+    sees(monkeypatch, 0)
+    devices.prepare(settings(project, GPU_COUNT=0))
+    devices.prepare(settings(project))
+    line = devices.decide(settings(project)).line
+    assert "an earlier GPU_COUNT=0 hid 2 GPUs from this kernel; restart it" in line
 
 
 def test_defaults_do_not_touch_what_the_user_set(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

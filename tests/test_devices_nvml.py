@@ -180,7 +180,7 @@ def test_kwb_gpus_tells_facts_and_decision_without_a_framework(project: Path) ->
     assert (found["driver"], found["cuda"], found["backend"]) == ("570.86.15", "12.8", "tensorflow")
     assert found["framework"]["version"]
     assert found["cpu"]["usable"] == devices.cpu_cores()
-    assert found["line"].startswith("Computes on ")
+    assert found["line"].startswith("Would compute on "), "nothing was proved"
 
 
 def test_kwb_gpus_ends_with_3_and_the_cause_when_the_decision_does_not_stand(project: Path) -> None:

@@ -120,8 +120,12 @@ def freest(gpus: tuple[Gpu, ...], wanted: int | None) -> tuple[Gpu, ...]:
 
 
 def hidden_by(gpus: tuple[Gpu, ...]) -> str:
-    """Why none of these GPUs can be used, when CUDA_VISIBLE_DEVICES is the cause; else ""."""
-    return f"CUDA_VISIBLE_DEVICES hides {plural(len(gpus), 'GPU')}" if gpus else ""
+    """Why none of these GPUs can be used: CUDA_VISIBLE_DEVICES, as the user or GPU_COUNT=0 set it; "" without GPUs."""
+    if not gpus:
+        return ""
+    if _before_hiding:
+        return f"an earlier GPU_COUNT=0 hid {plural(len(gpus), 'GPU')} from this kernel; restart it to use them"
+    return f"CUDA_VISIBLE_DEVICES hides {plural(len(gpus), 'GPU')}"
 
 
 def _choose_freest(settings: Settings) -> None:

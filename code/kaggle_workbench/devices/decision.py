@@ -234,14 +234,16 @@ def _one_of(found: _Found, seen: int) -> str:
 def _stop_or_go_on(found: _Found, what: str, text: str) -> Decision:
     """Counts disagree (`text` is empty) or the computation failed: stop with the cause, or go on and say so."""
     settings, seen = found.settings, found.seen or 0
+    # Where it sees some, but not those that are meant, it was most often loaded before they were chosen.
+    hint = "Restart the kernel, so that the framework sees the GPUs that are meant; run: ./kwb gpus"
     if text or len(found.visible) > seen:
         built = _built(found)
         # Its own words are asked for only where it should see a GPU and could.
         words = text or (framework.own_words(found.backend) if built is None or built.cuda is not None else "")
         cause = causes.explain(found.backend, built, found.visible, words)
-        what, hint = f"{what}: {cause.sentence}", cause.hint
-    else:
-        hint = "Restart the kernel, so that the framework sees the GPUs that are meant; run: ./kwb gpus"
+        what = f"{what}: {cause.sentence}"
+        if text or not seen or cause.name != "unknown":
+            hint = cause.hint
     if not settings.allow_cpu:
         raise MissingError(f"GPU trouble: {what}.", hint=f"{hint}\n{ON}")
     if seen and not text:
@@ -268,6 +270,7 @@ def _unproved(found: _Found) -> Decision:
             raise MissingError(f"GPU trouble: {what}.", hint=f"{cause.hint}\n{ON}")
         return found.on_cpu(f"{what}; going on without (ALLOW_CPU)", prove=False)
     used = 1 if found.backend == "torch" else len(names)
-    parts = [_other_number(found, len(names)), _one_of(found, len(names)), "as the driver counts"]
+    asked = f"as the driver counts, {found.name} was not asked"
+    parts = [_other_number(found, len(names)), _one_of(found, len(names)), asked]
     reason = "; ".join(part for part in [*parts, causes.little_memory(found.visible)] if part)
     return Decision("gpu", used, names[:used], reason, found.nvml, gpus=found.visible[:used])

@@ -46,7 +46,7 @@ class Report:
     def line(self) -> str:
         """The decision in one line."""
         if self.decision is not None:
-            return f"Computes on {self.decision.line}"
+            return f"{'Computes' if self.proved else 'Would compute'} on {self.decision.line}"
         return f"Stops: {self.error.message}" if self.error else ""
 
     def to_dict(self) -> dict[str, Any]:
