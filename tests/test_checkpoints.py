@@ -379,6 +379,8 @@ def test_differences_are_named_for_people() -> None:
     other = {"kind": "float32", "shape": [4, 2], "sha256": "b"}
     assert compare(told(), told(inputs=other)).differences == ("the training data: other values",)
     assert compare(told(), told(inputs={**other, "shape": [5, 2]})).sentence().endswith("shape (4, 2) -> (5, 2)")
+    before, now = {**told(), "seed": 0}, {**told(inputs=other), "seed": 1}
+    assert compare(before, now).differences == ("the seed: 0 -> 1", "the training data: other values")
     code = {"code": "d", "values": "v", "python": "3.11"}
     assert compare(told(), told(augment=code)).differences == ("augment: its code has changed",)
     # Another Python writes other bytecode; another Keras describes the same layer with other words.

@@ -37,7 +37,8 @@ def project(folder: Path, env: Mapping[str, str] | None = None) -> Project:
     (made.folder / "variables.env").write_text(f"COMPETITION=tiny-digits\nSOURCE=practice\nEPOCHS={EPOCHS}\n")
     notebook = made.folder / "code" / "02-train.ipynb"
     text = notebook.read_text()
-    slow = text.replace("    return np.roll(batch", f'    {SLOW}\\n",\n    "    return np.roll(batch')
+    head = '"def augment(batch, random):\\n",\n'
+    slow = text.replace(head, f'{head}    "    {SLOW}\\n",\n')
     assert slow != text
     notebook.write_text(slow)
     return made

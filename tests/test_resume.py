@@ -204,6 +204,17 @@ def test_a_damaged_newest_checkpoint_is_left_out(trainer: Trainer, wholes: Any) 
     assert_equal(done, wholes())
 
 
+def test_when_all_are_damaged_a_training_begins_anew_and_keeps_its_checkpoints(trainer: Trainer) -> None:
+    assert trainer.train("all-damaged", kill={"at": "epoch", "epoch": 4}).code == KILLED
+    folder = trainer.output / "runs/all-damaged/checkpoints"
+    for name in names(trainer, "all-damaged"):
+        (folder / name).write_bytes(b"")
+    again = trainer.train("all-damaged", kill={"at": "epoch", "epoch": 3})
+    assert again.code == KILLED
+    assert again.said.count("has no whole checkpoint: the training begins anew") == 1
+    assert names(trainer, "all-damaged") == ["epoch-0003.ckpt", "epoch-0002.ckpt", "epoch-0001.ckpt"]
+
+
 def test_a_second_fit_of_a_run_is_another_training(trainer: Trainer) -> None:
     whole = trainer.train("twice", twice=True, epochs=2)
     assert whole.code == 0, whole.said

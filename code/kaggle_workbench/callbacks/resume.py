@@ -34,6 +34,10 @@ def choose(
     """
     found = folder.newest()
     if found is None:
+        if folder.names():
+            show.warn(f"Run {run_id} has no whole checkpoint: the training begins anew.")
+        # They would take the place of new ones, which have lower numbers.
+        folder.remove_after((-1, 0))
         return None
     comparison = compare(found.head["fingerprint"], told)
     if comparison.differences and try_again and not force:

@@ -63,12 +63,13 @@ _TITLES = {
     "optimizer": "the optimizer",
     "loss": "the loss",
     "metrics": "the metrics",
+    # Before the data, which they divide.
+    "seed": "the seed",
+    "batch_size": "the batch size",
     "inputs": "the training data",
     "targets": "the training targets",
     "held_back": "the data held back",
     "class_weight": "class_weight",
-    "batch_size": "the batch size",
-    "seed": "the seed",
     "augment": "augment",
     "backend": "the backend",
 }
