@@ -242,6 +242,11 @@ def test_the_chart_shows_each_row_with_its_value() -> None:
     figure.draw_without_rendering()
     for text in axes.texts:
         assert text.get_window_extent().x1 < axes.bbox.x1
+    # So do the sentences below, in the picture; a line of the longest kind is "repeated".
+    for text in [*figure.texts, *axes.get_yticklabels()]:
+        box = text.get_window_extent()
+        assert figure.bbox.x0 <= box.x0
+        assert box.x1 <= figure.bbox.x1, text.get_text()
     assert "Tesla T4, gpu0, TensorFlow, measured: 70 s" in figure.get_label()
 
 

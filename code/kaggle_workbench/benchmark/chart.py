@@ -15,9 +15,10 @@ QUIET = "#6b7580"
 BAR_HEIGHT = 0.62
 # Part of the axis that is left for the text behind the longest bar.
 TEXT_SHARE = 0.36
-NAME_WIDTH = 26
+# Signs in a line.
+NAME_WIDTH, CAPTION_WIDTH = 26, 105
 # Inches: a bar with its two lines of text, and what stands above and below all bars.
-ROW, FRAME = 0.52, 1.75
+ROW, FRAME = 0.52, 1.9
 
 
 def bars(document: Mapping[str, Any]) -> Any:
@@ -141,4 +142,4 @@ def _caption(document: Mapping[str, Any], own: list[Mapping[str, Any]]) -> str:
         lines.insert(0, "Not the published workload: the bars here do not compare with the published ones.")
     if own:
         lines.append(f"Measured {own[0]['date']} by kwb bench, compilation included. Pictures: {pictures(own[0])}.")
-    return "\n".join(lines)
+    return LINE.join(textwrap.fill(line, CAPTION_WIDTH) for line in lines)
