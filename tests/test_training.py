@@ -14,7 +14,7 @@ import pytest
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
-from kaggle_workbench import models, plots, training
+from kaggle_workbench import models, plots, recipes, training
 from kaggle_workbench.competition.doubts import find_doubts
 from kaggle_workbench.competition.predictions import write_submission
 from kaggle_workbench.competition.problem import Problem, read_problem
@@ -87,12 +87,60 @@ def test_the_notebooks_network_is_the_reference_network() -> None:
     notebook = json.loads((ROOT / "code" / "02-train.ipynb").read_text(encoding="utf-8"))
     source = "".join(next(cell["source"] for cell in notebook["cells"] if cell["id"] == "model"))
     names: dict[str, Any] = {}
-    exec(source.split("keras.utils.set_random_seed")[0], names)
+    exec(source, names)
 
     def layers(model: Any) -> list[tuple[str, dict[str, Any]]]:
         return [(type(layer).__name__, {**layer.get_config(), "name": ""}) for layer in model.layers]
 
     assert layers(names["build_model"]((28, 28, 1), 10)) == layers(models.reference_cnn())
+
+
+# --- The fast recipe ---
+
+
+def test_the_fast_network_suits_pictures_of_every_size() -> None:
+    assert models.fast_cnn().count_params() == 157_634
+    for side in (4, 8, 12, 20, 64):
+        assert models.fast_cnn((side, side, 1), 3).output_shape == (None, 3)
+
+
+def test_shifts_move_each_picture_by_at_most_a_pixel() -> None:
+    pictures = np.random.default_rng(0).normal(size=(200, 6, 6, 1)).astype("float32")
+    moved = recipes.shift(pictures, np.random.default_rng(1))
+    assert (moved.shape, moved.dtype) == (pictures.shape, pictures.dtype)
+    padded = np.pad(pictures, ((0, 0), (1, 1), (1, 1), (0, 0)), mode="edge")
+    found = set()
+    for before, after in zip(padded, moved, strict=True):
+        places = [(d, r) for d in range(3) for r in range(3) if (before[d : d + 6, r : r + 6] == after).all()]
+        assert len(places) == 1
+        found.add(places[0])
+    assert len(found) == 9, "all nine shifts occur, the one that changes nothing included"
+
+
+def test_the_smoothed_loss_is_the_published_one() -> None:
+    import keras
+
+    probabilities = np.array([[0.7, 0.2, 0.1], [0.1, 0.1, 0.8]], "float32")
+    truth = np.array([0, 1])
+    smoothed = np.eye(3)[truth] * 0.9 + 0.1 / 3
+    expected = -(smoothed * np.log(probabilities)).sum(axis=1)
+    for shape in ((2,), (2, 1)):
+        loss = keras.ops.convert_to_numpy(recipes.smoothed_loss(truth.reshape(shape), probabilities))
+        assert np.allclose(loss, expected, atol=1e-6)
+
+
+def test_the_fast_recipe_learns(held: Held) -> None:
+    import keras
+
+    inputs, targets = data(300)
+    model = recipes.fast.build_model(inputs.shape[1:], 3)
+    batches = training.Batches(inputs, targets, 32, seed=0, augment=recipes.fast.augment)
+    recipes.fast.learn(model, 6 * len(batches))
+    model.fit(batches, epochs=6, validation_data=data(60), callbacks=training.callbacks(held, batches), verbose=0)
+    history = held.run.read()["history"]
+    assert history[-1]["val_accuracy"] > 0.9, "the accuracy is that of class numbers, smoothed labels or not"
+    # The rate has come down to nearly nothing.
+    assert float(keras.ops.convert_to_numpy(model.optimizer.learning_rate)) < recipes.PEAK / 100
 
 
 # --- Batches ---

@@ -1,6 +1,6 @@
 """Kaggle Workbench: a competition from data to leaderboard, in one container and everywhere the same.
 
-In a notebook: `from kaggle_workbench import open_stage, plots, training`.
+In a notebook: `from kaggle_workbench import open_stage, plots, recipes, training`.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 __version__ = "0.1.0"
-__all__ = ["models", "open_stage", "plots", "training"]
+__all__ = ["models", "open_stage", "plots", "recipes", "training"]
 
 
 def __getattr__(name: str) -> Any:

@@ -50,6 +50,41 @@ def reference_cnn(shape: tuple[int, int, int] = (28, 28, 1), classes: int = 10) 
             layers.Flatten(),
             layers.Dense(256, activation="relu"),
             layers.Dropout(0.5),
-            layers.Dense(classes, activation="softmax"),
+            # Probabilities stay float32 when the layers before compute in half precision.
+            layers.Dense(classes, activation="softmax", dtype="float32"),
         ]
     )
+
+
+def fast_cnn(shape: tuple[int, int, int] = (28, 28, 1), classes: int = 10) -> Any:
+    """A CNN for small pictures with an eighteenth of the reference CNN's arithmetic, not yet compiled.
+
+    Two convolutions halve the picture by their stride, so that the many filters behind them work on few pixels;
+    batch normalisation lets it learn at ten times the usual rate. For 28x28x1 pictures in 10 classes: 157,634
+    parameters and 1.8 million multiply-adds a picture (the reference CNN: 32 million).
+
+    Args:
+        shape: Height, width and channels of a picture, in pixels.
+        classes: Number of classes; the output is one probability for each.
+
+    Returns:
+        A `keras.Model` that maps (batch, height, width, channels) to (batch, classes).
+    """
+    import keras
+    from keras import layers
+
+    inputs = values = keras.Input(shape)
+    for filters, size, stride, padding in (
+        (24, 5, 2, "valid"),
+        (64, 3, 2, "same"),
+        (96, 3, 1, "valid"),
+        (96, 3, 1, "valid"),
+    ):
+        if min(values.shape[1:3]) < 2 * size - 2:
+            # A small picture is neither halved nor cut at its border.
+            stride, padding = 1, "same"
+        values = layers.Conv2D(filters, size, stride, padding, use_bias=False, kernel_initializer="he_normal")(values)
+        values = layers.BatchNormalization(momentum=0.9, epsilon=1e-5)(values)
+        values = layers.ReLU()(values)
+    outputs = layers.Dense(classes, activation="softmax", dtype="float32")(layers.Flatten()(values))
+    return keras.Model(inputs, outputs)

@@ -19,6 +19,11 @@ from kaggle_workbench.hostpaths import host_folder
 from kaggle_workbench.places import Place, current_place
 
 ROOT_MARK = Path(".project") / "spec.yaml"
+# Epochs and batch size of each recipe, unless they are set.
+RECIPES: Mapping[str, Mapping[str, int]] = {
+    "reference": {"epochs": 20, "batch_size": 64},
+    "fast": {"epochs": 3, "batch_size": 128},
+}
 VARIABLES_FILE = "variables.env"
 SECRETS_FILE = "secrets.env"
 
@@ -156,6 +161,8 @@ def load_settings(overrides: Mapping[str, Any] | None = None, *, start: Path | N
     base = root or place.output_dir or Path.cwd()
     values["input_dir"] = _folder(values["input_dir"] or _default_input(root, place), base)
     values["output_dir"] = _folder(values["output_dir"] or _default_output(root, place), base)
+    for name, value in RECIPES[values["recipe"]].items():
+        values[name] = values[name] or value
     if values["session_hours"] is None:
         values["session_hours"] = place.session_hours
     return Settings(root=root, place=place, origins=origins, extra=extra, notes=tuple(notes), **values)
@@ -280,9 +287,9 @@ SETTINGS: Mapping[str, tuple[Any, Any]] = {
     "PRECISION": (_one_of("auto", "float32", "mixed_float16", "mixed_bfloat16"), "auto"),
     "KERAS_BACKEND": (_one_of("tensorflow", "jax", "torch"), "tensorflow"),
     "SEED": (_whole(0), 0),
-    "EPOCHS": (_whole(1), 20),
-    "BATCH_SIZE": (_whole(1), 64),
-    "RECIPE": (_one_of("reference"), "reference"),
+    "EPOCHS": (_whole(1), None),
+    "BATCH_SIZE": (_whole(1), None),
+    "RECIPE": (_one_of("reference", "fast"), "reference"),
     "SUBMIT": (_flag, False),
     "RUN_ID": (_run_id, None),
     "STORE": (_text, None),
