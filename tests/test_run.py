@@ -6,7 +6,9 @@ Slow because each stage is a process of its own and one of them imports TensorFl
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,7 +20,7 @@ from arena_tools import tiny_competition
 from fault_server import FaultServer
 from kaggle_workbench.arena.launch import running
 from kaggle_workbench.settings import load_settings
-from kaggle_workbench.stages.execute import new_run_id
+from kaggle_workbench.stages.execute import _forget_paths, new_run_id
 from project_tools import Project, make_project
 
 pytestmark = pytest.mark.slow
@@ -126,6 +128,27 @@ def test_runs_begun_in_the_same_moment_take_folders_of_their_own(project: Projec
     assert len(set(ids)) == 20
     for run_id in ids:
         (project.output / "runs" / run_id).rmdir()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small disk")
+def test_a_full_disk_hides_nothing_that_a_notebook_ended_with(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(tmp_path)], check=True)
+    try:
+        executed = tmp_path / "02-train.ipynb"
+        document = {"metadata": {"papermill": {"input_path": "/secret/02-train.ipynb"}}, "cells": ["x" * 40_000]}
+        executed.write_text(json.dumps(document))
+        _forget_paths(executed)
+        assert "The disk is full" in capsys.readouterr().err
+        assert json.loads(executed.read_text()) == document
+        executed.write_text(json.dumps(document)[:1000])
+        _forget_paths(executed)
+        executed.write_text(json.dumps({**document, "cells": []}))
+        _forget_paths(executed)
+        assert json.loads(executed.read_text())["metadata"]["papermill"] == {"input_path": "02-train.ipynb"}
+    finally:
+        subprocess.run(["umount", "-l", str(tmp_path)], check=True)
 
 
 def test_a_misspelt_competition_is_one_sentence_with_exit_code_2(project: Project) -> None:

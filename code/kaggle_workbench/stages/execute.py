@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from kaggle_workbench import errors, show
-from kaggle_workbench.errors import PausedError, UsageError, WorkbenchError, WorkError
+from kaggle_workbench.errors import MissingError, PausedError, UsageError, WorkbenchError, WorkError
 from kaggle_workbench.files import disk_errors, make_folder, write_json
 from kaggle_workbench.masking import hidden
 from kaggle_workbench.records import RECORD_FILE, Run
@@ -178,7 +178,7 @@ def _execute(stopper: Stopper, notebook: Path, folder: Path, given: Mapping[str,
     started = time.monotonic()
     show.note(f"== {notebook.stem}")
     try:
-        with _environment(given):
+        with _environment(given), disk_errors(executed):
             papermill.execute_notebook(
                 str(notebook),
                 str(executed),
@@ -338,9 +338,17 @@ def _forget_paths(executed: Path) -> None:
     """Papermill writes the notebooks' absolute paths into the executed copy; a name is enough there."""
     if not executed.is_file():
         return
-    document = json.loads(executed.read_text(encoding="utf-8"))
+    try:
+        document = json.loads(executed.read_text(encoding="utf-8"))
+    except ValueError:
+        # Cut off by a full disk.
+        return
     facts = document.get("metadata", {}).get("papermill", {})
     for key in ("input_path", "output_path"):
         if facts.get(key):
             facts[key] = Path(facts[key]).name
-    write_json(executed, document)
+    try:
+        write_json(executed, document)
+    except MissingError as error:
+        # The notebook itself stands; what it ended with must not be hidden by this.
+        show.warn(error.message)
