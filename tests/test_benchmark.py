@@ -298,6 +298,15 @@ def test_a_folder_that_cannot_be_written_is_met_before_anything_is_measured(proj
     assert "Measuring" not in done.stderr
 
 
+def test_a_dry_run_tells_what_would_be_measured(project: Project) -> None:
+    words = ("bench", "--device", "cpu", "--dry-run", "--format", "json")
+    told = json.loads(project.kwb(*words, "--epochs", "3", "--rows", "144").stdout)
+    assert (told["workload"]["epochs"], told["workload"]["train_rows"]) == (3, 144)
+    assert json.loads(project.kwb(*words).stdout)["workload"] == asdict(Workload())
+    assert project.kwb(*words, "--rows", "10").returncode == 2
+    assert not (project.output / "bench").exists()
+
+
 # --- Real child processes ---
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -279,6 +280,19 @@ def test_memory_and_utilisation_go_into_the_record() -> None:
     step = Step()
     train(step, CPU, lambda epoch: None)
     assert step.record == {}
+
+
+def test_a_training_that_broke_off_leaves_no_second_watch() -> None:
+    """In a notebook the cell is run again; Keras tells no callback that a fit has failed."""
+    from kaggle_workbench.callbacks.guard import DeviceGuard
+
+    driver(1)
+    guards = [DeviceGuard(Step(), decision(1)) for _ in range(3)]
+    for guard in guards:
+        guard.on_train_begin()
+    assert [thread.name for thread in threading.enumerate()].count("gpu-watch") == 1
+    guards[-1].on_train_end()
+    assert "gpu-watch" not in [thread.name for thread in threading.enumerate()]
 
 
 def test_a_gpu_lost_in_training_ends_it_with_gpu_epoch_and_how_to_go_on() -> None:

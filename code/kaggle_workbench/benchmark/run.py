@@ -27,7 +27,12 @@ def results_folder(settings: Settings, folder: Path | None = None) -> Path:
 
 
 def outlook(
-    settings: Settings, targets: Sequence[Target], folder: Path | None = None, *, quick: bool = False
+    settings: Settings,
+    targets: Sequence[Target],
+    folder: Path | None = None,
+    *,
+    quick: bool = False,
+    workload: Workload | None = None,
 ) -> dict[str, Any]:
     """What a call would do, for `--dry-run`.
 
@@ -37,7 +42,7 @@ def outlook(
     return {
         "devices": [{"device": one.device, "name": one.name, "backend": one.backend} for one in targets],
         "how": "a few hundred steps on each, the rest projected" if quick else "the whole fit on each",
-        "workload": Workload().to_dict(),
+        "workload": (workload or Workload()).to_dict(),
         "data": find_digits(settings).title,
         "folder": str(results_folder(settings, folder)),
     }

@@ -51,8 +51,9 @@ def _bench(options: argparse.Namespace) -> int:
         print(json.dumps(rows, indent=2) if options.format == "json" else benchmark.earlier_table(rows))
         return 0
     targets = benchmark.find_targets(settings, options.devices, options.backends)
+    workload = benchmark.other_workload(epochs=options.epochs, rows=options.rows)
     if options.dry_run:
-        plan = benchmark.outlook(settings, targets, options.output, quick=options.quick)
+        plan = benchmark.outlook(settings, targets, options.output, quick=options.quick, workload=workload)
         print(json.dumps(plan, indent=2) if options.format == "json" else benchmark.outlook_text(plan))
         return 0
     result = benchmark.bench(
@@ -60,7 +61,7 @@ def _bench(options: argparse.Namespace) -> int:
         targets,
         quick=options.quick,
         folder=options.output,
-        workload=benchmark.other_workload(epochs=options.epochs, rows=options.rows),
+        workload=workload,
     )
     print(json.dumps(result.to_dict(), indent=2) if options.format == "json" else result.table())
     note(f"Kept in {result.file}, drawn in {result.picture.name} beside it.")

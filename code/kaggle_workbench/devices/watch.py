@@ -11,6 +11,7 @@ from kaggle_workbench.devices.nvml import GpuLostError
 from kaggle_workbench.errors import MissingError
 
 PERIOD_S = 1.0
+_running: GpuWatch | None = None
 
 
 class GpuWatch:
@@ -34,8 +35,12 @@ class GpuWatch:
         self._lock = threading.Lock()
 
     def start(self) -> None:
-        """Begin to sample."""
+        """Begin to sample; a watch of an earlier training, which may have ended without a word, ends."""
+        global _running
         if self.uuids and self._thread is None:
+            if _running is not None:
+                _running.stop()
+            _running = self
             self._ended.clear()
             self._thread = threading.Thread(target=self._run, name="gpu-watch", daemon=True)
             self._thread.start()
