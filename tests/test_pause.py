@@ -21,6 +21,7 @@ import pytest
 from arena_tools import tiny_competition
 from faulty_store import install
 from kaggle_workbench import provenance
+from kaggle_workbench.stages.kernel import TRAIN_WAIT_S
 from project_tools import ROOT, Project, make_project
 
 pytestmark = pytest.mark.slow
@@ -219,11 +220,9 @@ def test_paused_by_ctrl_c_and_continued_in_another_place_by_another_user(here: P
     assert "Nothing is left to do" in again.stderr
 
     # Back here: the store's copy goes on from the one here, and a finished training is not trained again.
-    began = time.monotonic()
     back = here.kwb("run", "train", "--set", "RUN_ID=moved-on", STORE=str(store))
     assert back.returncode == 0, back.stderr
     assert epoch(EPOCHS) not in back.stderr
-    assert time.monotonic() - began < 90
     assert_same_result(here, "moved-on", here)
     assert record(here, "moved-on")["submission"] == ended["submission"]
     # In a third place nothing is here, and `submit` finds what was trained last.
@@ -266,7 +265,8 @@ def test_stopped_in_every_way_and_continued_to_the_same_end(here: Project) -> No
     running.process.send_signal(signal.SIGINT)
     code = running.end()
     assert code in (1, 130), running.said()
-    assert time.monotonic() - began < 15
+    # Asked once, it would be waited for twice as long.
+    assert time.monotonic() - began < TRAIN_WAIT_S / 2
     assert "Traceback" not in running.said()
 
     # SIGTERM; the same RUN_ID goes on by itself.

@@ -214,6 +214,41 @@ def test_newest_wins_a_record_goes_after_what_it_names_and_pruning_follows(tmp_p
     uploader.close()
 
 
+def test_a_run_of_many_files_goes_whole_and_one_too_many_keeps_no_record_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = [tmp_path / f"file-{number}" for number in range(600)]
+    for path in paths:
+        path.write_text("x")
+    store = Slow()
+    uploader = Uploader(store, **QUICK)  # type: ignore[arg-type]
+    for path in paths:
+        uploader.put(f"run/{path.name}", path)
+    store.gate.set()
+    assert uploader.finish(20), uploader.problems()
+    assert len(store.files) == 600
+    uploader.close()
+
+    monkeypatch.setattr("kaggle_workbench.stores.uploader.MOST_WAITING", 3)
+    store = Slow()
+    uploader = Uploader(store, **QUICK)  # type: ignore[arg-type]
+    uploader.put("run/first", paths[0])
+    while uploader._busy is None:
+        time.sleep(0.001)
+    for name, path in (("a", paths[1]), ("b", paths[2]), ("record.json", paths[3])):
+        uploader.put(f"run/{name}", path)
+    # The record is held until a and b are there; a is given up for the fourth of those that wait.
+    with uploader._changed:
+        assert uploader._hold(uploader._waiting["run/record.json"])
+    for path in paths[4:6]:
+        uploader.put(f"run/{path.name}", path)
+    store.gate.set()
+    assert not uploader.finish(5)
+    assert set(store.files) == {"run/first", "run/b", "run/file-4", "run/file-5", "run/record.json"}
+    assert "too many files" in " ".join(uploader.problems())
+    uploader.close()
+
+
 def test_a_writer_that_is_killed_leaves_the_old_file_whole(tmp_path: Path) -> None:
     store = open_store(str(tmp_path / "store"))
     program = f"""

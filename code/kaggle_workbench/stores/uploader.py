@@ -17,7 +17,8 @@ from kaggle_workbench.stores.store import Store
 GOES_LAST = "record.json"
 # A folder of which the store holds what the local one does: what is pruned here is pruned there.
 MIRRORED = "checkpoints"
-MOST_WAITING = 256
+# Names only; a run with more files than that is none of a training.
+MOST_WAITING = 10_000
 MOST_TRIES = 8
 GAP_S = 2.0
 SAY_EVERY_S = 10.0
@@ -91,6 +92,7 @@ class Uploader:
                 oldest = next((each for each in self._waiting if not _goes_last(each)), next(iter(self._waiting)))
                 self._give_up(oldest, "too many files are waiting")
                 del self._waiting[oldest]
+                self._not_waited_for(oldest)
             # Behind the others: what it names was put before it.
             self._waiting.pop(name, None)
             self._waiting[name] = _Job(name, path)
@@ -238,9 +240,13 @@ class Uploader:
     def _settled(self, job: _Job) -> None:
         with self._changed:
             self._busy = None
-            for held in self._held.values():
-                held.after.discard(job.name)
+            self._not_waited_for(job.name)
             self._changed.notify_all()
+
+    def _not_waited_for(self, name: str) -> None:
+        """Let records go without this file; called with the lock."""
+        for held in self._held.values():
+            held.after.discard(name)
 
     def _done(self, job: _Job) -> None:
         self._last_sent[job.name] = time.monotonic()
@@ -273,8 +279,7 @@ class Uploader:
                 self._waiting[job.name] = job
             self._busy = None
             if job.name not in self._waiting:
-                for held in self._held.values():
-                    held.after.discard(job.name)
+                self._not_waited_for(job.name)
             self._changed.notify_all()
         # One failure that the next attempt mends is in the record; a person need not know.
         if self.in_trouble and not self._said:
