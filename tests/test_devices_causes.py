@@ -60,6 +60,10 @@ TORCH_NO_CODE = (
     "UserWarning: Found GPU0 Tesla P100-PCIE-16GB which is of compute capability (CC) 6.0.\nThe following list shows "
     "the CCs this version of PyTorch was built for and the hardware CCs it supports:"
 )
+TORCH_NO_CODE_OLDER = (
+    "UserWarning: \n    Found GPU0 Tesla P100-PCIE-16GB which is of cuda capability 6.0.\n    Minimum and Maximum cuda "
+    "capability supported by this version of PyTorch is\n    (7.0) - (12.0)"
+)
 TORCH_NO_KERNEL = "CUDA error: no kernel image is available for execution on the device\nCUDA kernel errors might be"
 TORCH_TAKEN = "CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of 15.90 GiB"
 TF_TAKEN = "failed call to cuInit: CUDA_ERROR_OUT_OF_MEMORY: out of memory"
@@ -99,6 +103,7 @@ TORCH_BUSY = "CUDA error: all CUDA-capable devices are busy or unavailable"
         ("tensorflow", TF, {"CAPABILITY": "3.7"}, "", "architecture", "capability 3.7) (it has sm_60, sm_70", "T4"),
         ("tensorflow", None, {"CAPABILITY": "5.0"}, TF_NO_CODE, "architecture", "no code for the Made Up T4", "T4"),
         ("torch", None, {"CAPABILITY": "6.0"}, TORCH_NO_CODE, "architecture", "compute capability 6.0", "T4"),
+        ("torch", None, {"CAPABILITY": "6.0"}, TORCH_NO_CODE_OLDER, "architecture", "compute capability 6.0", "T4"),
         ("torch", None, {}, TORCH_NO_KERNEL, "architecture", "this PyTorch has no code", "T4"),
         (
             "tensorflow",

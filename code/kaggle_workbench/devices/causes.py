@@ -29,7 +29,9 @@ _NO_CODE = (
     "no kernel image is available",
     "cudaErrorNoKernelImageForDevice",
     "is not compatible with the current PyTorch installation",
+    # PyTorch's warning, in its newer and its older form.
     "which is of compute capability (CC)",
+    "which is of cuda capability",
     "CUDA_ERROR_INVALID_PTX",
     "CUDA_ERROR_UNSUPPORTED_PTX_VERSION",
 )
