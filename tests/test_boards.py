@@ -183,6 +183,24 @@ def test_learning_rates_come_along_with_a_checkpoint(run: Run) -> None:
     assert [after / rate for (_, rate), (_, after) in pairwise(rates)] == pytest.approx([0.5] * 3)
 
 
+def test_an_epoch_that_was_stopped_in_has_the_seconds_of_both_parts(run: Run) -> None:
+    from kaggle_workbench.callbacks.boards import ScalarLog
+
+    log = ScalarLog(run.folder)
+    log.on_train_begin()
+    log.set_state({"rates": [[1, 0.5]], "spent": 1000.0})
+    log.on_epoch_begin(0)
+    assert log.get_state()["spent"] >= 1000.0
+    log.on_epoch_end(0, {"loss": 1.0})
+    assert log.get_state()["spent"] == 0.0
+    log.on_epoch_begin(1)
+    log.on_epoch_end(1, {"loss": 0.5})
+    log.on_train_end()
+    (_, first), (_, second) = curves(run, "train")["seconds"]
+    assert first == pytest.approx(1000.0, abs=100.0)
+    assert second < 100.0
+
+
 @contextmanager
 def tensorboard(logdir: Path) -> Iterator[str]:
     """A real TensorBoard on a free port of this machine."""

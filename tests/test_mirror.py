@@ -16,6 +16,7 @@ from bson.int64 import Int64
 from pymongo import MongoClient, errors
 
 from kaggle_workbench import cli, mirror, records
+from kaggle_workbench.errors import MissingError
 from kaggle_workbench.mirror import address, convert, cut, outbox, writing
 from kaggle_workbench.mirror.problems import explained
 from kaggle_workbench.records import Run
@@ -306,6 +307,21 @@ def test_no_part_of_a_password_is_shown(uri: str) -> None:
     shown = str(address.read(Secret(uri)))
     assert "ss" not in shown
     assert "ann" not in shown
+
+
+def test_what_is_no_address_is_not_asked_for_in_the_network(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+
+    def asks(*words: Any, **_: Any) -> list[Any]:
+        asked.append(words)
+        return []
+
+    monkeypatch.setattr("socket.getaddrinfo", asks)
+    for uri in ("s3cretpassw0rd", "https://ann:s3cretpassw0rd@host/", "//ann:s3cretpassw0rd@host"):
+        with pytest.raises(MissingError, match="MONGODB_URI is not a MongoDB address") as raised:
+            mirror.sync(world.settings(uri))
+        assert "s3cret" not in raised.value.message + raised.value.hint
+    assert asked == []
 
 
 # --- Documents ---

@@ -52,21 +52,27 @@ class ScalarLog(keras.callbacks.Callback):  # type: ignore[misc]
         self.folder = folder
         # Epoch -> learning rate; the one number here that the record does not hold.
         self.rates: dict[int, float] = {}
+        # Seconds that the epoch at hand took before the training was stopped in it, and when it went on.
+        self.spent = 0.0
+        self.started: float | None = None
         self._files: dict[str, BinaryIO] = {}
         self._begun = False
         self._said = False
 
     def get_state(self) -> dict[str, Any]:
         """What a checkpoint keeps: in another place the event files are not there."""
-        return {"rates": [[epoch, rate] for epoch, rate in self.rates.items() if math.isfinite(rate)]}
+        spent = self.spent + (time.perf_counter() - self.started if self.started is not None else 0.0)
+        return {"rates": [[epoch, rate] for epoch, rate in self.rates.items() if math.isfinite(rate)], "spent": spent}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Put back what a checkpoint kept."""
         self.rates = {int(epoch): float(rate) for epoch, rate in state["rates"]}
+        self.spent = float(state.get("spent", 0.0))
 
     def on_train_begin(self, logs: Mapping[str, float] | None = None) -> None:
         """Called by Keras."""
         self._close()
+        self.spent, self.started = 0.0, None
 
     def on_epoch_begin(self, epoch: int, logs: Mapping[str, float] | None = None) -> None:
         """Called by Keras. The first one is where a training that is taken up again goes on."""
@@ -78,7 +84,8 @@ class ScalarLog(keras.callbacks.Callback):  # type: ignore[misc]
         """Called by Keras."""
         numbers = {name: float(value) for name, value in (logs or {}).items()}
         self.rates[epoch + 1] = numbers.setdefault(RATE, self._rate())
-        numbers[SECONDS] = time.perf_counter() - self.started
+        numbers[SECONDS] = self.get_state()["spent"]
+        self.spent, self.started = 0.0, None
         self._safely(lambda: self._add(epoch, numbers))
 
     def on_train_end(self, logs: Mapping[str, float] | None = None) -> None:

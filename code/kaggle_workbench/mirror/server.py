@@ -36,6 +36,9 @@ def connect(where: Address) -> MongoClient[dict[str, Any]]:
     from pymongo import MongoClient
 
     uri = where.uri.reveal()
+    if not uri.startswith(("mongodb://", "mongodb+srv://")):
+        # The client takes any other text for a host, and asks the network for it: a password pasted alone, say.
+        raise ValueError("no address")
     given = {part.partition("=")[0].lower() for part in uri.partition("?")[2].split("&")}
     limits: dict[str, Any] = {name: value for name, value in LIMITS.items() if name.lower() not in given}
     return MongoClient(uri, tz_aware=True, appname="kaggle-workbench", **limits)

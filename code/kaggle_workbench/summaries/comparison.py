@@ -80,8 +80,8 @@ class Comparison:
 
 
 SCORED = ("CV", "public", "private")
-# Differ from run to run and decide nothing.
-NO_CAUSE = ("RUN_ID", "reason", "line", "warning", "proof_s")
+# Differ from run to run and decide nothing; competition and source stand under "code", as they were found to be.
+NO_CAUSE = ("RUN_ID", "COMPETITION", "SOURCE", "reason", "line", "warning", "proof_s")
 
 
 def compare(records: Sequence[Mapping[str, Any]]) -> Comparison:
