@@ -175,7 +175,7 @@ def test_the_head_tells_what_ran_where_and_what_came_of_it(folder: Path) -> None
         "train failed kaggle 2 GPUs (Tesla T4): both proved 2026-12-01 01:50 1 min 22 s, 1 min 32 s CPU time",
         "998.1 MB, 2.0 GB GPU",
         "Mend it.",
-        "EPOCHS 8 20",
+        "EPOCHS 8 not set",
         "WIDTH 3",
         "e198b24b2c66 (changed since)",
         "gcr.io/kaggle-gpu-images/python:v170 · sha256:ab · the project&#39;s lock; this ran outside of it",
