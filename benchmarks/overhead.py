@@ -1,0 +1,83 @@
+"""What 02-train costs beside the bare line: callbacks, record, checkpoints and batches in seeded order.
+
+    .venv/bin/python benchmarks/overhead.py [--epochs 3] [--pairs 3]
+
+Two notebooks are executed in turns on the same competition (COMPETITION, SOURCE and INPUT_DIR as set): 02-train
+as it is, and one with the same data, network and compilation whose training is `model.fit(X, Y, ...)` alone. Told are
+wall time and the processor's time of the cell that trains. The processor's time hardly depends on what else runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BARE = """model.fit(
+    X_train, Y_train, batch_size=BATCH_SIZE, epochs=EPOCHS, validation_data=(X_dev, Y_dev), verbose=0
+)
+"""
+CLOCK = "import time\n_wall, _cpu = time.perf_counter(), time.process_time()\n{}\n" + (
+    'print("MEASURED", time.perf_counter() - _wall, time.process_time() - _cpu)'
+)
+
+
+def main() -> None:
+    """Measure and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--pairs", type=int, default=3)
+    options = parser.parse_args()
+    sys.path.insert(0, str(ROOT / "code"))
+    found: dict[str, list[tuple[float, float]]] = {"bare": [], "02-train": []}
+    with tempfile.TemporaryDirectory() as folder:
+        for _ in range(options.pairs):
+            for way, some in found.items():
+                some.append(measure(Path(folder), way, options.epochs))
+                print(way, *(f"{seconds:.2f} s" for seconds in some[-1]), file=sys.stderr, flush=True)
+    print("| notebook | wall s, median (least, most) | CPU s, median (least, most) |\n|---|---|---|")
+    for way, some in found.items():
+        spread = (f"{statistics.median(one):.2f} ({min(one):.2f}, {max(one):.2f})" for one in zip(*some, strict=True))
+        print(f"| {way} |", " | ".join(spread), "|")
+    pairs = zip(found["02-train"], found["bare"], strict=True)
+    ratios = [(ours[0] / bare[0], ours[1] / bare[1]) for ours, bare in pairs]
+    wall, cpu = (statistics.median(one) for one in zip(*ratios, strict=True))
+    print(f"\n02-train to bare, median of pairs: wall {wall:.3f}, CPU {cpu:.3f}")
+
+
+def measure(folder: Path, way: str, epochs: int) -> tuple[float, float]:
+    """Wall and CPU seconds of the training cell."""
+    import nbformat
+    import papermill
+
+    notebook = nbformat.read(ROOT / "code" / "02-train.ipynb", as_version=4)
+    for cell in notebook.cells:
+        if cell.id == "fit":
+            cell.source = CLOCK.format(BARE if way == "bare" else cell.source.rstrip().rstrip(";"))
+    last = next(index for index, cell in enumerate(notebook.cells) if cell.id == "fit")
+    notebook.cells = notebook.cells[: last + 1]
+    source, executed = folder / f"{way}.ipynb", folder / f"{way}-executed.ipynb"
+    nbformat.write(notebook, source)
+    os.environ.update(OUTPUT_DIR=str(folder / "output"), KWB_EXECUTED="1", PYTHONPATH=str(ROOT / "code"))
+    papermill.execute_notebook(
+        str(source),
+        str(executed),
+        {"EPOCHS": epochs},
+        cwd=str(ROOT / "code"),
+        kernel_name="python3",
+        progress_bar=False,
+    )
+    outputs = next(cell for cell in json.loads(executed.read_text())["cells"] if cell["id"] == "fit")["outputs"]
+    text = "".join("".join(output.get("text", "")) for output in outputs)
+    line = next(line for line in text.splitlines() if line.startswith("MEASURED"))
+    wall, cpu = map(float, line.split()[1:])
+    return wall, cpu
+
+
+if __name__ == "__main__":
+    main()
