@@ -383,6 +383,10 @@ def test_differences_are_named_for_people() -> None:
     assert compare(before, now).differences == ("the seed: 0 -> 1", "the training data: other values")
     code = {"code": "d", "values": "v", "python": "3.11"}
     assert compare(told(), told(augment=code)).differences == ("augment: its code has changed",)
+    order = told(order={"code": "x", "values": "", "python": ""}), told(order={"code": "y", "values": "", "python": ""})
+    assert compare(*order).differences == ("batches.py, which orders the rows: its code has changed",)
+    versions = told(versions={"kaggle-workbench": "0.1.0"}), told(versions={"kaggle-workbench": "0.2.0"})
+    assert compare(*versions).differences == ("kaggle-workbench 0.1.0 -> 0.2.0",)
     # Another Python writes other bytecode; another Keras describes the same layer with other words.
     moved = told(python="3.13", augment={**code, "python": "3.13"}, versions={"keras": "3.15", "python": "3.13"})
     moved["layers"][0]["config"]["quantization_config"] = None

@@ -96,7 +96,7 @@ def _listen(
             if time.monotonic() > deadline:
                 raise WorkError(
                     f"{target.title}: nothing was heard for {silence_s / 60:.0f} minutes; the measurement was ended.",
-                    hint=_last(words) or "Look at the machine: kwb gpus --proof",
+                    hint=_last(words) or "Look at the machine: ./kwb gpus --proof",
                 ) from None
             continue
         deadline = time.monotonic() + silence_s

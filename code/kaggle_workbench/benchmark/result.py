@@ -188,7 +188,7 @@ def earlier_table(rows: Sequence[Mapping[str, Any]]) -> str:
         _cells(row, None) | {"date": row["created"][:16].replace("T", " "), "epochs": str(row["epochs"])}
         for row in rows
     ]
-    return _aligned(cells, EARLIER) if cells else "No results yet; kwb bench --quick makes one."
+    return _aligned(cells, EARLIER) if cells else "No results yet; ./kwb bench --quick makes one."
 
 
 def pictures(row: Mapping[str, Any]) -> str:

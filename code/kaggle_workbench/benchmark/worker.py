@@ -65,7 +65,7 @@ def _measure(job: dict[str, Any], tell: Any) -> dict[str, Any]:
     if decision.kind != wanted:
         raise WorkError(
             f"The {wanted.upper()} was to be measured, but what computes is {decision.line}.",
-            hint="kwb gpus --proof shows what the driver and the framework count.",
+            hint="./kwb gpus --proof shows what the driver and the framework count.",
         )
     workload = Workload(**job["workload"])
     digits = load_digits(Source(job["source"]["kind"], Path(job["source"]["file"])), workload)

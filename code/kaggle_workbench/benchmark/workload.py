@@ -133,7 +133,7 @@ def find_digits(settings: Settings) -> Source:
     raise MissingError(
         f"There are no digits to train on: no {SLUG} below {settings.input_dir}"
         + (f", and no {practice}." if practice else ", and no project with practice digits."),
-        hint=f"Fetch Kaggle's files (kwb run data --competition {SLUG}), or run this in a copy of the repository.",
+        hint=f"Fetch Kaggle's files (./kwb run data --competition {SLUG}), or run this in a copy of the repository.",
     )
 
 
@@ -177,13 +177,13 @@ def _read(file: Path) -> Any:
         if head != expected:
             raise WorkError(
                 f"{file} does not hold digits: its columns are not label, pixel0 to pixel{SIDE * SIDE - 1}.",
-                hint=f"Move it away or fetch it again: kwb run data --competition {SLUG}",
+                hint=f"Move it away or fetch it again: ./kwb run data --competition {SLUG}",
             )
         try:
             table = np.loadtxt(stream, delimiter=",", dtype=np.uint8)
         except (ValueError, OverflowError) as error:
             raise WorkError(
-                f"{file} is damaged: {error}.", hint=f"Fetch it again: kwb run data --competition {SLUG}"
+                f"{file} is damaged: {error}.", hint=f"Fetch it again: ./kwb run data --competition {SLUG}"
             ) from None
     if table.ndim != 2 or table[:, 0].max(initial=0) >= CLASSES:
         raise WorkError(f"{file} does not hold digits: there is no table of rows with labels 0 to {CLASSES - 1}.")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import platform
 import re
 import types
 import weakref
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -16,6 +18,7 @@ from kaggle_workbench import __version__
 from kaggle_workbench.batches import Batches
 from kaggle_workbench.callbacks.fitting import Fit
 from kaggle_workbench.checkpoints import digests
+from kaggle_workbench.checkpoints.differences import WORKBENCH
 
 # Words of Keras' own bookkeeping, which do not change what is computed.
 _UNTOLD = ("module", "registered_name", "build_config", "compile_config", "build_input_shape", "shared_object_id")
@@ -51,6 +54,7 @@ def fingerprint(model: Any, fit: Fit, batches: Batches | None) -> dict[str, Any]
         told["inputs"], told["targets"] = digests.of_data(batches.inputs), digests.of_data(batches.targets)
         told["batch_size"], told["seed"] = batches.batch_size, batches.seed
         told["augment"] = digests.of_code(batches.augment)
+        told["order"] = digests.of_source(Path(inspect.getfile(Batches)))
     else:
         told["inputs"] = digests.of_data(fit.arguments.get("x"))
         told["targets"] = digests.of_data(fit.arguments.get("y"))
@@ -68,7 +72,7 @@ def _versions() -> dict[str, str]:
         "keras": ".".join(keras.__version__.split(".")[:2]),
         keras.backend.backend(): ".".join(str(backend.__version__).split(".")[:2]),
         "python": ".".join(platform.python_version_tuple()[:2]),
-        "kaggle-workbench": __version__,
+        WORKBENCH: __version__,
     }
 
 

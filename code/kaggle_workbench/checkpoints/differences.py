@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+WORKBENCH = "kaggle-workbench"
 _SHOWN = 3
 _CODE_PARTS = {"code", "values", "python"}
 _ABSENT = object()
@@ -38,15 +39,14 @@ def compare(before: Mapping[str, Any], now: Mapping[str, Any]) -> Comparison:
         now: This training's; of the same form. What only one of them tells is not compared.
     """
     versions = before.get("versions", {}), now.get("versions", {})
-    notes = [
-        f"{name} {versions[0][name]} -> {versions[1][name]}"
-        for name in versions[0]
-        if name in versions[1] and versions[0][name] != versions[1][name]
-    ]
+    changed = [name for name in versions[0] if name in versions[1] and versions[0][name] != versions[1][name]]
+    told = {name: f"{name} {versions[0][name]} -> {versions[1][name]}" for name in changed}
+    # Places have other versions of Keras and Python; of the code that feeds and restores a training they must not.
+    notes = [sentence for name, sentence in told.items() if name != WORKBENCH]
     # Another Keras may describe the same layer with more words, or fewer.
     keras = [str(found.get("keras", "")) for found in versions]
     same_keras = keras[0] == keras[1]
-    found: list[str] = []
+    found = [told[WORKBENCH]] if WORKBENCH in told else []
     if "layers" in before and "layers" in now:
         found += _layers(before["layers"], now["layers"], strict=same_keras)
     if same_keras and before.get("connections") != now.get("connections"):
@@ -71,6 +71,7 @@ _TITLES = {
     "held_back": "the data held back",
     "class_weight": "class_weight",
     "augment": "augment",
+    "order": "batches.py, which orders the rows",
     "backend": "the backend",
 }
 

@@ -43,7 +43,7 @@ def register(subparsers: Any) -> None:
     logs.add_argument("-f", "--follow", action="store_true", help="go on as new lines come")
     logs.set_defaults(handler=_logs)
 
-    shell = subparsers.add_parser("shell", help="a shell in the container, or one command: kwb shell -- nvidia-smi")
+    shell = subparsers.add_parser("shell", help="a shell in the container, or one command: ./kwb shell -- nvidia-smi")
     shell.add_argument("words", nargs=argparse.REMAINDER, metavar="COMMAND", help="a command instead of bash")
     shell.set_defaults(handler=_shell)
 

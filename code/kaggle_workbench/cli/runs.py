@@ -112,7 +112,7 @@ def _compare(options: argparse.Namespace) -> None:
     from kaggle_workbench.errors import UsageError
 
     if len(options.runs) < 2:
-        raise UsageError("One run cannot be compared.", hint="Name two or more: kwb runs compare RUN RUN.")
+        raise UsageError("One run cannot be compared.", hint="Name two or more: ./kwb runs compare RUN RUN.")
     found = [_record(options, name) for name in options.runs]
     names = [record["id"] for record in found]
     if len({(record["id"], record.get("uid")) for record in found}) < len(found):

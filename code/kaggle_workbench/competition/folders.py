@@ -71,7 +71,7 @@ def find_data(
     looked = "\n".join(f"  {folder}" for folder in places)
     raise MissingError(
         f"The data of {settings.competition} are not here. Looked for {wanted} in:\n{looked}\n{_there(places)}",
-        hint="Fetch them: kwb run data" if kind == "practice" or settings.root else "Attach the competition as input.",
+        hint="Fetch: ./kwb run data" if kind == "practice" or settings.root else "Attach the competition as input.",
     )
 
 

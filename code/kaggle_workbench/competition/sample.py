@@ -183,7 +183,7 @@ def read_sample(path: Path) -> Sample:
     Raises:
         WorkError: It is missing, damaged or no table.
     """
-    hint = "Fetch the competition's data again (`kwb run data`), then repeat this command."
+    hint = "Fetch the competition's data again (`./kwb run data`), then repeat this command."
     if not path.is_file():
         raise WorkError(f"There is no sample submission at {path}.", hint=hint)
     seen = look(path)

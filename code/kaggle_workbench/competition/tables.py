@@ -238,4 +238,4 @@ def _has_decimal_comma(head: pd.DataFrame) -> bool:
 def _hint(problem: str) -> str:
     if "Parquet" in problem or "Excel" in problem or "Feather" in problem:
         return "Read it with pandas itself (read_parquet, read_excel, read_feather)."
-    return "If it was downloaded, fetch it again: kwb run data. If it is yours, write it anew."
+    return "If it was downloaded, fetch it again: ./kwb run data. If it is yours, write it anew."

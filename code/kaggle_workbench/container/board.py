@@ -78,7 +78,7 @@ class Board:
         try:
             self._server.wait(self._spawned, BOARD_SECONDS)
         except WorkbenchError as error:
-            warn(f"{error.message} JupyterLab is not concerned; kwb up tries again.\n{error.hint}")
+            warn(f"{error.message} JupyterLab is not concerned; ./kwb up tries again.\n{error.hint}")
             return ""
         # The engine's own forwarding may be a moment behind.
         end = time.monotonic() + 5

@@ -134,7 +134,7 @@ def _refuse_remote(endpoint: Endpoint) -> None:
     raise UsageError(
         f"The engine named by {endpoint.source} runs on another machine ({parts.hostname or endpoint.url}); "
         "it cannot bind this machine's folders into a container.",
-        hint="Log in there with ssh, clone the project there and run `kwb up` in it (it prints the line that brings "
+        hint="Log in there with ssh, clone the project there and run `./kwb up` in it (it prints the line that brings "
         "JupyterLab to your desk).\nOr use this machine's engine: unset DOCKER_HOST DOCKER_CONTEXT; "
         "docker context use default",
     )
@@ -183,7 +183,7 @@ def _no_engine() -> MissingError:
     return MissingError(
         "There is no container engine on this machine.",
         hint="Install Docker Engine, Docker Desktop or Podman (Debian, Ubuntu: sudo apt install docker.io).\n"
-        "Without one, `kwb run` and `kwb lab` work in a local environment.",
+        "Without one, `./kwb run` and `./kwb lab` work in a local environment.",
     )
 
 

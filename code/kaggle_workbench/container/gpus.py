@@ -110,7 +110,7 @@ def decide(ask: Ask, engine: Engine | None, present: int, trouble: str = "") -> 
     if present < ask.count:
         return wanted.without(
             f"this machine has only {plural(present, 'GPU')}",
-            f"ask for what is there: kwb up --gpus {present}",
+            f"ask for what is there: ./kwb up --gpus {present}",
         )
     return wanted
 

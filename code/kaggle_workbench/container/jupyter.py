@@ -45,7 +45,7 @@ def lab_app(spec: Spec) -> App:
     if app is None or app.port is None or not app.start_command:
         raise UsageError(
             ".project/spec.yaml has no app of type jupyterlab with a start command and a port.",
-            hint="Add one under execution.apps; `kwb spec check` shows what is missing.",
+            hint="Add one under execution.apps; `./kwb spec check` shows what is missing.",
         )
     return app
 
@@ -75,6 +75,6 @@ def require_answer(port: int, prefix: str, token: str, *, wait_s: float = 10.0) 
         if time.monotonic() > end:
             raise MissingError(
                 f"JupyterLab runs in the container, but http://127.0.0.1:{port} does not reach it.",
-                hint="A firewall, or an engine on another machine behind a tunnel, may be in the way; see kwb logs.",
+                hint="A firewall, or an engine on another machine behind a tunnel, may be in the way; see ./kwb logs.",
             )
         time.sleep(0.3)

@@ -88,7 +88,7 @@ def up(options: Options, *, require_gpu: bool = False, start: Path | None = None
         for text in (*folder_notes, *folders.slow_notes(plan.mounts), *_secret_notes(plan)):
             warn(text)
         if plan.machine.base:
-            note(f"Base image: {plan.machine.base}, chosen for this machine (`kwb up --base spec` goes back).")
+            note(f"Base image: {plan.machine.base}, chosen for this machine (`./kwb up --base spec` goes back).")
         _ensure_image(engine, plan)
         if found is not None:
             _say_why(plan, found, token)
@@ -151,7 +151,7 @@ def _ensure_image(engine: Engine, plan: Plan) -> None:
         lock.write_lock(lock_path, seen)
         if not plan.machine.base:
             folders.give(lock_path, plan.root)
-        note(f"What is inside {reference} is written to {lock_path} (see: kwb image show).")
+        note(f"What is inside {reference} is written to {lock_path} (see: ./kwb image show).")
 
 
 def _lock_path(plan: Plan) -> Path:
@@ -187,7 +187,7 @@ def _start(engine: Engine, plan: Plan, token: str, *, require_gpu: bool) -> Star
             keep_log(engine, plan.state, container, plan.app)
             engine.remove(container)
             raise
-    raise WorkError("The container could not be started.", hint="Run the command again; see kwb logs.")
+    raise WorkError("The container could not be started.", hint="Run the command again; see ./kwb logs.")
 
 
 def _serve(engine: Engine, plan: Plan, container: str, token: str, gpu: gpus.GpuDecision) -> Started:
@@ -271,7 +271,7 @@ def _require_mounts(engine: Engine, plan: Plan, container: str) -> None:
     raise MissingError(
         f"The container does not see {plan.root}: its engine ({engine.endpoint.url}, from {engine.endpoint.source}) "
         "has another file system than this machine.",
-        hint="Run kwb up where the engine runs, or use this machine's own engine (unset DOCKER_HOST).",
+        hint="Run ./kwb up where the engine runs, or use this machine's own engine (unset DOCKER_HOST).",
     )
 
 
@@ -328,6 +328,6 @@ def _refuse_inside() -> None:
     place = current_place()
     if place.name != "local":
         raise UsageError(
-            f"This is {place.title} already; kwb up starts a container on your own machine.",
+            f"This is {place.title} already; ./kwb up starts a container on your own machine.",
             hint="Run it there, in a terminal outside the container.",
         )

@@ -166,7 +166,7 @@ def read_lock(path: Path) -> ImageLock | None:
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise UsageError(
             f"{path} is damaged ({error}).",
-            hint=f"Take it back from git: git checkout -- {LOCK_FILE}   or make it anew: kwb image lock",
+            hint=f"Take it back from git: git checkout -- {LOCK_FILE}   or make it anew: ./kwb image lock",
         ) from None
 
 
@@ -188,7 +188,7 @@ def require_same(lock: ImageLock | None, reference: str, image: dict[str, Any]) 
         raise WorkError(
             f"{reference} on this machine is not the image that {LOCK_FILE} names: {digest} instead of {lock.digest}.",
             hint=f"To use the locked one: docker pull {lock.image}@{lock.digest} && "
-            f"docker tag {lock.image}@{lock.digest} {reference}\nTo accept this one for all places: kwb image lock",
+            f"docker tag {lock.image}@{lock.digest} {reference}\nTo accept this one for all places: ./kwb image lock",
         )
 
 
@@ -201,7 +201,7 @@ def look_inside(engine: Engine, reference: str) -> ImageLock:
     image = engine.image(reference)
     name, tag = split_reference(reference)
     if image is None:
-        raise WorkError(f"The image {reference} is not on this machine.", hint="kwb up fetches it.")
+        raise WorkError(f"The image {reference} is not on this machine.", hint="./kwb up fetches it.")
     code = _PROBE.replace("NAMES", repr(FRAMEWORKS))
     answer = engine.run_once(reference, ["python3", "-c", code])
     try:

@@ -91,7 +91,7 @@ def choose(spec: Spec, settings: Settings, given: Mapping[str, str], kept: Mappi
         if source is None:
             raise UsageError(
                 f"The host mount {target}/ ({mount.description or 'no description'}) has no folder here yet.",
-                hint=f"Name one: kwb up --mount DIR:{target}/   (it is kept for this machine)",
+                hint=f"Name one: ./kwb up --mount DIR:{target}/   (it is kept for this machine)",
             )
         _refuse_source(source, origin, root)
         mounts.append(HostMount(source, target, origin, read_only=_is_read_only(mount)))

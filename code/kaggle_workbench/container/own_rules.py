@@ -89,14 +89,14 @@ def _image(document: Document, root: Path) -> None:
     except FileNotFoundError:
         return
     except (OSError, ValueError, TypeError, KeyError):
-        document.error("image-lock", Mark(), f"{LOCK} cannot be read.", "Make it anew with `kwb image lock`.")
+        document.error("image-lock", Mark(), f"{LOCK} cannot be read.", "Make it anew with `./kwb image lock`.")
         return
     if locked != base.reference:
         document.warn(
             "image-lock",
             "environment.base.image",
             f"The spec builds on {base.reference}, {LOCK} names {locked}.",
-            "Move both with `kwb image lock --tag TAG`.",
+            "Move both with `./kwb image lock --tag TAG`.",
         )
 
 

@@ -51,7 +51,7 @@ def host_notes(document: Document) -> Iterator[Finding]:
             "note",
             "architecture",
             f"The image is made for {', '.join(base.supported_architectures)}; this machine is {here}.",
-            "Run the project on another machine, or build on another image (`kwb up --base`).",
+            "Run the project on another machine, or build on another image (`./kwb up --base`).",
         )
     if gpus > 0 and not any(Path(device).exists() for device in ("/dev/nvidiactl", "/dev/dxg")):
         yield Finding(
@@ -60,7 +60,7 @@ def host_notes(document: Document) -> Iterator[Finding]:
             "note",
             "gpu-here",
             f"The spec asks for {plural(gpus, 'GPU')} and this machine shows none.",
-            "AI Workbench starts it here with `nvwb start APP --no-gpus`; `kwb up` goes to the CPU by itself.",
+            "AI Workbench starts it here with `nvwb start APP --no-gpus`; `./kwb up` goes to the CPU by itself.",
         )
 
 

@@ -32,7 +32,7 @@ def show(*, start: Path | None = None) -> tuple[lock.ImageLock, str]:
     found = lock.read_lock(path)
     if found is None:
         raise UsageError(
-            f"There is no image lock ({path}).", hint="kwb up makes it after a build; so does kwb image lock."
+            f"There is no image lock ({path}).", hint="./kwb up makes it after a build; so does ./kwb image lock."
         )
     return found, str(path)
 
@@ -81,11 +81,11 @@ def _look(reference: str, *, must: bool) -> lock.ImageLock:
         if engine.image(reference) is not None:
             return lock.look_inside(engine, reference)
         if must:
-            raise MissingError(f"The image {reference} is not on this machine.", hint="kwb up fetches it.")
+            raise MissingError(f"The image {reference} is not on this machine.", hint="./kwb up fetches it.")
     except WorkbenchError as error:
         if must:
             raise
         note(f"Nobody can look into {reference}: {error.message}")
         return lock.unseen(reference)
-    note(f"{reference} is not on this machine: its digest and content are not yet known; the next kwb up finds them.")
+    note(f"{reference} is not on this machine: its digest and content are not yet known; the next ./kwb up finds them.")
     return lock.unseen(reference)

@@ -25,7 +25,7 @@ PROJECT_LABEL = "kwb.project"
 ROOT_LABEL = "kwb.root"
 PARTS_LABEL = "kwb.parts"
 COMPUTES_LABEL = "kwb.computes"
-_NOT_RUNNING_HINT = "Start it: kwb up"
+_NOT_RUNNING_HINT = "Start it: ./kwb up"
 
 
 @dataclass(frozen=True)
@@ -194,7 +194,7 @@ def url(*, start: Path | None = None) -> str:
     port = found.port(app.port or 0)
     prefix, token = prefix_of(spec, app), state.token()
     if port is None or not answers(port, prefix, token):
-        raise MissingError("The container runs, but JupyterLab in it does not answer.", hint="kwb up starts it again.")
+        raise MissingError("The container runs, but JupyterLab in it does not answer.", hint="./kwb up starts it anew.")
     return address(port, state.load().path or f"{prefix}/lab", token)
 
 
@@ -212,7 +212,7 @@ def board_url(*, start: Path | None = None) -> str:
     if not address:
         raise MissingError(
             "The container runs, but TensorBoard in it does not answer.",
-            hint="kwb up starts it again; kwb logs tensorboard shows its own output.",
+            hint="./kwb up starts it again; ./kwb logs tensorboard shows its own output.",
         )
     return address
 

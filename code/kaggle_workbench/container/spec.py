@@ -31,7 +31,7 @@ def read_spec(path: Path) -> Spec:
     if errors:
         raise UsageError(
             f"{path} has {plural(len(errors), 'error')}; the first: {errors[0]}",
-            hint="`kwb spec check` lists them all.",
+            hint="`./kwb spec check` lists them all.",
         )
     if document.spec.spec_version != "v2":
         raise UsageError(

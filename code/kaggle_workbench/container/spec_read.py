@@ -298,7 +298,7 @@ def _unknown(document: Document, path: str, name: str, known: list[str], place: 
             "mount-source",
             place,
             "A mount has no source in the spec; each machine sets its own.",
-            "Delete the line; set the folder in AI Workbench, or with `kwb up --input DIR --output DIR`.",
+            "Delete the line; set the folder in AI Workbench, or with `./kwb up --input DIR --output DIR`.",
         )
         return
     if path in ("environment.compose-file-path", "environment.compose_file-path", "environment.compose-file_path"):

@@ -60,7 +60,7 @@ def find_run(settings: Settings, name: str) -> dict[str, Any]:
                 )
             if heads:
                 return _whole(runs, heads[0]["_id"])
-    raise UsageError(f"There is no run {name!r} in {where}.", hint="`kwb runs --from mongodb` lists the runs.")
+    raise UsageError(f"There is no run {name!r} in {where}.", hint="`./kwb runs --from mongodb` lists the runs.")
 
 
 def _whole(runs: Runs, uid: str) -> dict[str, Any]:

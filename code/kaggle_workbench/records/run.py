@@ -92,7 +92,7 @@ class Run:
             raise UsageError(
                 f"{run_id!r} could be {len(matches)} runs: {', '.join(matches[-5:])}.", hint="Write more of the name."
             )
-        raise UsageError(f"There is no run {run_id!r} in {runs}.", hint="`kwb runs` lists the runs.")
+        raise UsageError(f"There is no run {run_id!r} in {runs}.", hint="`./kwb runs` lists the runs.")
 
     @classmethod
     def newest(

@@ -116,7 +116,7 @@ def run_stages(
                 # Stopped before its first cell: there is no run.
                 shutil.rmtree(folder, ignore_errors=True)
             _keep(folder, settings, store)
-    show.note(f"Done: {folder}\n`kwb runs show {run_id}` tells it in full.")
+    show.note(f"Done: {folder}\n`./kwb runs show {run_id}` tells it in full.")
     return Run.open(settings.output_dir, run_id)
 
 

@@ -87,7 +87,7 @@ def locate(settings: Settings, text: str) -> str:
             f"{text!r} could be {len(found)} runs: {', '.join(sorted(found)[-5:])}.", hint="Write more of the name."
         )
     raise UsageError(
-        f"There is no run {text!r} in {runs}, nor in the store {store.address}.", hint="`kwb runs` lists the runs here."
+        f"There is no run {text!r} in {runs}, nor in the store {store.address}.", hint="`./kwb runs` lists them."
     )
 
 
@@ -149,7 +149,7 @@ def trained_last(settings: Settings, kind: str) -> str:
             show.warn(f"{error.message} Only this machine's runs are known.")
     if found is None:
         raise UsageError(
-            f"No trained run of {settings.competition} was found in {where}.", hint="Train first: kwb run data train"
+            f"No trained run of {settings.competition} was found in {where}.", hint="Train first: ./kwb run data train"
         )
     return found
 

@@ -75,7 +75,7 @@ def open_store(address: str, *, base: Path | None = None, limit_s: float = LIMIT
         more = f" (the extra {extra!r} of this project)" if extra else ""
         raise MissingError(
             f"The store {shown} needs the Python package {package}{more}, which is not installed.",
-            hint=f"Install it where kwb runs: .venv/bin/python -m pip install {package}\n"
+            hint=f"Install it where ./kwb runs: .venv/bin/python -m pip install {package}\n"
             f"For the container, add a line {package} to requirements.txt.",
         ) from None
     except (ValueError, TypeError) as error:

@@ -40,7 +40,7 @@ def write_report(folder: Path) -> Path:
         MissingError: No such folder, nbconvert is not installed, or the disk is full.
     """
     if not folder.is_dir():
-        raise MissingError(f"There is no run in {folder}.", hint="`kwb runs` lists the runs.")
+        raise MissingError(f"There is no run in {folder}.", hint="`./kwb runs` lists the runs.")
     hide = _hide(folder)
     notes: list[str] = []
     record = _record(folder, hide, notes)
