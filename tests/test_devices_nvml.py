@@ -16,6 +16,7 @@ import fake_nvml
 from device_tools import CODE, driver, own_environment, project_in, settings
 from kaggle_workbench import devices
 from kaggle_workbench.devices import build, cpu, nvml
+from kaggle_workbench.devices import watch as watch_module
 from kaggle_workbench.errors import MissingError
 
 ASK = """from kaggle_workbench import devices, errors
@@ -290,9 +291,19 @@ def test_the_watch_does_nothing_on_the_cpu() -> None:
     assert watch.stop() == {"peak_gpu_memory_bytes": None, "mean_gpu_utilisation": None}
 
 
-@pytest.mark.parametrize("facts", [{"LOST": "1"}, {"INIT": fake_nvml.UNKNOWN}])
-def test_a_gpu_lost_between_two_calls_is_named(facts: dict[str, Any]) -> None:
+def test_one_answer_that_fails_is_no_lost_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     driver(2)
+    watch = devices.GpuWatch(decision(2))
+    monkeypatch.setattr(watch_module.time, "sleep", lambda seconds: driver(2))
+    driver(2, LOST="1")
+    watch.check()
+    watch.check()
+
+
+@pytest.mark.parametrize("facts", [{"LOST": "1"}, {"INIT": fake_nvml.UNKNOWN}])
+def test_a_gpu_lost_between_two_calls_is_named(facts: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    driver(2)
+    monkeypatch.setattr(watch_module, "AGAIN_S", 0.0)
     watch = devices.GpuWatch(decision(2))
     watch.check()
     driver(2, **facts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any
 
 from kaggle_workbench.devices import nvml
@@ -11,6 +12,7 @@ from kaggle_workbench.devices.nvml import GpuLostError
 from kaggle_workbench.errors import MissingError
 
 PERIOD_S = 1.0
+AGAIN_S = 1.0
 _running: GpuWatch | None = None
 
 
@@ -29,6 +31,7 @@ class GpuWatch:
         self._peak: int | None = None
         self._busy: list[int] = []
         self._lost: str | None = None
+        self._given_up = False
         self._thread: threading.Thread | None = None
         self._ended = threading.Event()
         # NVML is opened and closed for each sample; two at once would close it for each other.
@@ -51,9 +54,15 @@ class GpuWatch:
         Raises:
             GpuLostError: One is not; the message names it.
         """
-        if self.uuids and self._lost is None:
+        if self.uuids and not self._given_up:
             self._sample()
+            if self._lost is not None:
+                # A single answer that failed may be a hiccup of the driver; a lost GPU stays lost.
+                time.sleep(AGAIN_S)
+                self._sample()
         if self._lost is not None:
+            # One that comes back later has lost what was on it.
+            self._given_up = True
             raise GpuLostError(
                 self._lost,
                 hint="Restart the machine (in a container: ./kwb down, then ./kwb up), then go on from the checkpoint.",
@@ -79,7 +88,7 @@ class GpuWatch:
         return self.seen()
 
     def _run(self) -> None:
-        while not self._ended.wait(self.period_s) and self._lost is None:
+        while not self._ended.wait(self.period_s):
             self._sample()
 
     def _sample(self) -> None:
@@ -93,6 +102,7 @@ class GpuWatch:
             except MissingError as error:
                 self._lost = f"The GPU was lost while it was training: {error.message}"
                 return
+            self._lost = self._lost if self._given_up else None
             memory = [one.memory for one in found.values() if one.memory is not None]
             busy = [one.utilisation for one in found.values() if one.utilisation is not None]
             if memory:
