@@ -20,7 +20,7 @@ pytestmark = pytest.mark.gpu
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     if not nvml.has_driver():
-        pytest.skip("no NVIDIA driver on this machine")
+        pytest.skip("no NVIDIA GPU on this machine")
     return project_in(tmp_path)
 
 
