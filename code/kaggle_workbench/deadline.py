@@ -182,11 +182,13 @@ class Pause:
             raise KeyboardInterrupt(f"{name} twice within {TWICE_S:g} s")
         self._asked, self._asked_at, self._told = name, now, False
         if self._say is not None:
-            # Printing may be what was interrupted.
-            with contextlib.suppress(RuntimeError):
-                self._say(
-                    f"{name}: saving, then stopping. Once more within {TWICE_S:g} s stops at once, without saving."
-                )
+            text = f"{name}: saving, then stopping. Once more within {TWICE_S:g} s stops at once, without saving."
+            try:
+                self._say(text)
+            except RuntimeError:
+                # Printing is what was interrupted, and cannot be begun twice.
+                with contextlib.suppress(OSError):
+                    os.write(2, f"{text}\n".encode())
 
 
 def paused(run_id: str, why: str, *, store: str | None = None) -> PausedError:
