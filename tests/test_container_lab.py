@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -72,8 +75,8 @@ def test_the_build_files_leave_the_frameworks_and_kwb_runs_inside(project: Path,
         assert answer.returncode == 0, answer.stdout + answer.stderr
         return answer.stdout
 
-    version = inside("python3 -c 'import importlib.metadata as m; print(m.version(\"tensorflow\"))'")
-    assert version.strip() == tools.STAND_IN_TENSORFLOW
+    found = inside("python3 -c 'import importlib.metadata as m; print(m.version(\"tensorflow\"))'")
+    assert found.strip() == tools.STAND_IN_TENSORFLOW
     assert inside("kwb --version").startswith("kwb ")
     assert kwb(project, "shell", "--", "kwb", "up").returncode == 2
     place = inside("python3 -c 'from kaggle_workbench.places import current_place as p; print(p().name)'")
@@ -81,6 +84,34 @@ def test_the_build_files_leave_the_frameworks_and_kwb_runs_inside(project: Path,
     assert kwb(project, "spec", "check").returncode == 0
     lock = json.loads((project / ".project/image.lock").read_text())
     assert lock["packages"]["tensorflow"] == tools.STAND_IN_TENSORFLOW
+
+
+def test_a_training_stopped_here_goes_on_in_the_container(project: Path, url: str) -> None:
+    """Another path, another user, another system; the stand-in base has no TensorFlow, so JAX trains on both sides."""
+    env = {"KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu", "SOURCE": "practice", "RECIPE": "fast", "EPOCHS": "2"}
+    unbroken = kwb(project, "run", "train", "--set", "RUN_ID=unbroken", env=env)
+    assert unbroken.returncode == 0, unbroken.stderr
+    words = [sys.executable, "-m", "kaggle_workbench", "run", "train", "--set", "RUN_ID=stopped"]
+    whole = {**tools.environment(project.parent / "state"), **env}
+    with subprocess.Popen(words, cwd=project, env=whole, stderr=subprocess.PIPE, text=True) as child:
+        assert child.stderr is not None
+        assert any("1/2" in line for line in child.stderr)
+        child.send_signal(signal.SIGINT)
+        child.stderr.read()
+    assert child.returncode == 1
+    runs = project / "data/output/runs"
+    assert json.loads((runs / "stopped/record.json").read_text())["status"] == "paused"
+    tools.give(project / "data", USER)
+    jax = f"pip install -q --user --break-system-packages jax=={version('jax')} keras=={version('keras')}"
+    command = f"python3 -m {jax} numpy=={version('numpy')} && kwb run train --resume stopped"
+    inside = kwb(project, "shell", "--", "bash", "-c", command)
+    assert inside.returncode == 0, inside.stdout + inside.stderr
+    records = [json.loads((runs / name / "record.json").read_text()) for name in ("unbroken", "stopped")]
+    assert [step["place"] for step in records[1]["steps"]] == ["local", "container"]
+    histories = [[{**entry, "seconds": None} for entry in record["history"]] for record in records]
+    assert histories[0] == histories[1]
+    submissions = [(runs / name / "submission.csv").read_bytes() for name in ("unbroken", "stopped")]
+    assert submissions[0] == submissions[1]
 
 
 @pytest.mark.browser
