@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -153,6 +155,34 @@ def test_two_processes_at_once(tmp_path: Path) -> None:
         sums = set(pool.map(one, range(3)))
     assert sums == {str(int(read_table(path).to_numpy().sum()))}
     assert [entry.name for entry in (tmp_path / "home").iterdir()] == ["train.csv"]
+
+
+def test_a_copy_that_another_process_takes_away_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the look and the move of one process lies the whole work of the other."""
+    path, home = pixels(tmp_path / "train.csv"), tmp_path / "home"
+    read_table(path, home=home)
+    os.utime(path, ns=(1, 1))
+    path.write_text(path.read_text() + "\n")
+    made = copies.tempfile.mkdtemp
+
+    def slow(*, prefix: str, dir: Path) -> str:
+        folder = made(prefix=prefix, dir=dir)
+        if ".old." in prefix:
+            shutil.rmtree(home / "train.csv")
+        return folder
+
+    monkeypatch.setattr(copies.tempfile, "mkdtemp", slow)
+    read_table(path, home=home)
+    assert [entry.name for entry in home.iterdir() if entry.name != "train.csv"] == []
+
+
+def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
+    path, home = pixels(tmp_path / "train.csv"), tmp_path / "home"
+    for name, age in ((".train.csv.dead", 2 * copies.LEFT_BEHIND_S), (".train.csv.alive", 0.0)):
+        (home / name).mkdir(parents=True)
+        os.utime(home / name, (time.time() - age,) * 2)
+    read_table(path, home=home)
+    assert sorted(entry.name for entry in home.iterdir()) == [".train.csv.alive", "train.csv"]
 
 
 def test_a_table_is_read_in_pieces(tmp_path: Path) -> None:

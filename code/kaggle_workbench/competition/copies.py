@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -26,6 +27,8 @@ HEAD_FILE = "head.json"
 VERSION = 1
 # A smaller table is read as fast from its text.
 LEAST_BYTES = 1_000_000
+# A draft that nothing was added to for so long belongs to no living process.
+LEFT_BEHIND_S = 24 * 3600.0
 
 
 def read_copy(source: Path, home: Path) -> pd.DataFrame | None:
@@ -84,6 +87,7 @@ def drafted(source: Path, home: Path) -> Iterator[Draft | None]:
     """Make a copy of `source`: fill the draft inside the block, then call `save`; None where none can be kept."""
     try:
         home.mkdir(parents=True, exist_ok=True)
+        _sweep(source, home)
         folder = Path(tempfile.mkdtemp(prefix=f".{source.name}.", dir=home))
     except OSError:
         yield None
@@ -230,5 +234,16 @@ def _remove(folder: Path) -> None:
     if not folder.exists():
         return
     old = Path(tempfile.mkdtemp(prefix=f".{folder.name}.old.", dir=folder.parent))
-    folder.replace(old)
-    shutil.rmtree(old, ignore_errors=True)
+    try:
+        folder.replace(old)
+    finally:
+        # Also when another process took the copy away first: its place for it must not stay behind.
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _sweep(source: Path, home: Path) -> None:
+    """Remove what processes that were killed left behind."""
+    for folder in home.glob(f".{source.name}.*"):
+        with suppress(OSError):
+            if time.time() - folder.stat().st_mtime > LEFT_BEHIND_S:
+                shutil.rmtree(folder, ignore_errors=True)
