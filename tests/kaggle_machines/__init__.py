@@ -18,7 +18,8 @@ How each behaviour is known: [code] read in the client, [seen] quoted from the r
 
 - Push: `error` in a 200 for sessions and quota [seen], in these very words [seen]; unknown sources come back in
   invalid*Sources and the push goes through without them [code, seen]; a dataset that has no ready version counts as
-  unknown [guess]; retired machine shapes are replaced without a word [code]; unknown ones: 400 [guess]; a new kernel
+  unknown [guess]; retired machine shapes are replaced without a word
+  [code], another spelling of one gets a CPU without a word [seen], an unknown one is an `error` [guess]; a new kernel
   is filed under its title's slug, whatever its id says [seen]; a pinned image keeps a TPU session on the CPU [seen];
   a source over 1 MB is refused [seen], its sentence [guess]. A new slug whose push was refused may be unusable
   afterwards ("Notebook not found", status 404) [seen, twice]: `refused_slugs="burnt"`.

@@ -126,6 +126,9 @@ def _script(room: Room, words: Sequence[str]) -> str:
     for prefix in _prefixes():
         lines += _read_only(prefix, f"{root}{shlex.quote(str(prefix))}")
     lines += _packages(root, [*not_of_the_image(), *room.hide])
+    own = Path(sys.executable).with_name("kwb")
+    if own.exists():
+        lines.append(f"mount --bind {root}/.layer/nothing {root}{shlex.quote(str(own))}")
     lines.append(f"mount --bind {shlex.quote(str(room.working))} {root}/kaggle/working")
     lines += _read_only(room.source, f"{root}/kaggle/src")
     lines += _read_only(INSIDE, f"{root}/kaggle/lib")

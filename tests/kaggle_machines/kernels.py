@@ -84,6 +84,8 @@ def save_kernel(asked: Asked) -> dict[str, Any]:
         if "kaggle-private-byod" in image:
             raise ApiError(403, "Permission 'kernels.update' was denied")
         shape = _shape(body)
+        if not shape:
+            return wire(error="Invalid machine shape")
         machine = "gpu" if shape in GPU_SHAPES else "tpu" if shape in TPU_SHAPES else "cpu"
         runs = body.get("kernelExecutionType") != "QUICK_SAVE"
         existing = world.kernels.get(ref)
@@ -339,11 +341,13 @@ def _shape(body: Mapping[str, Any]) -> str:
     asked = str(body.get("machineShape", "") or "")
     if not asked:
         return "NvidiaTeslaT4" if body.get("enableGpu") else "TpuV5E8" if body.get("enableTpu") else "None"
-    known = {name.lower(): name for name in (*GPU_SHAPES, *TPU_SHAPES, "None")}
-    shape = RETIRED.get(asked.lower()) or known.get(asked.lower())
-    if shape is None:
-        raise ApiError(400, f"Invalid machine shape: {asked}")
-    return shape
+    if asked.lower() in RETIRED:
+        return RETIRED[asked.lower()]
+    known = (*GPU_SHAPES, *TPU_SHAPES, "None")
+    if asked in known:
+        return asked
+    # Another spelling is taken without a word, and gets a CPU; a name that is none at all is refused.
+    return "None" if asked.lower() in {name.lower() for name in known} else ""
 
 
 def _no_room(world: World, machine: str) -> str:

@@ -110,6 +110,7 @@ REFUSALS: Mapping[str, Refusal] = {
     "kernel-gone": Refusal(("GetKernelSessionStatus",), 404, _error(404, "Not found", "NOT_FOUND")),
     "status-html": Refusal(("GetKernelSessionStatus",), 200, THROTTLED_PAGE),
     "delete-refused": Refusal(("DeleteKernel",), 403, _denied("kernels.delete")),
+    "output-expired": Refusal(("GET output",), 403, "<Error><Code>ExpiredToken</Code></Error>"),
     "quota-unknown": Refusal(("GetAcceleratorQuotaStatistics",), 500, _error(500, "Internal error", "INTERNAL")),
     # Datasets.
     "dataset-denied": Refusal(("CreateDataset", "CreateDatasetVersion"), 403, _denied("datasets.create")),
@@ -117,6 +118,9 @@ REFUSALS: Mapping[str, Refusal] = {
         ("CreateDataset", "CreateDatasetVersion"), body={"status": "error", "error": "The dataset title is taken."}
     ),
     "dataset-failed": Refusal(("GetDatasetStatus",), body={"status": "FAILED"}),
+    "dataset-unready": Refusal(("DownloadDataset",), 403, _denied("datasets.get")),
+    "upload-broken": Refusal(("PUT blob",), 503, "<Error><Code>ServiceUnavailable</Code></Error>"),
+    "upload-refused": Refusal(("PUT blob",), 403, "<Error><Code>AccessDenied</Code></Error>"),
     "blob-refused": Refusal(("StartBlobUpload",), 403, _denied("blobs.create")),
     # Competitions.
     "rules-download": Refusal(

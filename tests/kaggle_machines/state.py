@@ -207,6 +207,8 @@ class World:
         self.seen: list[Seen] = []
         self.burnt: set[str] = set()
         self.deleted: list[Kernel] = []
+        # Quota used up outside this test's sessions, in seconds by kind of machine.
+        self.spent: dict[str, float] = {}
         self.closing = False
         self._number = 1000
 
@@ -218,7 +220,8 @@ class World:
 
     def sessions(self) -> list[Session]:
         """All sessions, oldest first, with those of deleted kernels."""
-        found = [each for kernel in (*self.kernels.values(), *self.deleted) for each in kernel.sessions]
+        with self.lock:
+            found = [each for kernel in (*self.kernels.values(), *self.deleted) for each in kernel.sessions]
         return sorted(found, key=lambda session: session.id)
 
     def live(self, machine: str) -> list[Session]:
@@ -228,7 +231,8 @@ class World:
     def used_s(self, machine: str) -> float:
         """Quota used by that kind of machine, in seconds."""
         now = time.time()
-        return sum(each.billed_s(now) for each in self.sessions() if each.machine == machine)
+        ran = sum(each.billed_s(now) for each in self.sessions() if each.machine == machine)
+        return ran + self.spent.get(machine, 0.0)
 
     def allowed_s(self, machine: str) -> float:
         """Quota of that kind of machine in seconds; endless for CPUs."""

@@ -81,7 +81,7 @@ class Front:
                 body = {}
         with self._world.lock:
             self._world.seen.append(Seen(name, body))
-        refusal = self._take(name) if path.startswith(API) else None
+        refusal = self._take(name, rpc=path.startswith(API))
         if refusal is not None and not refusal.done:
             return _answer(start, *refusal.answer())
         application = self._own if _is_own(path) else self._arena
@@ -92,11 +92,11 @@ class Front:
             return _answer(start, *refusal.answer())
         return _answer(start, 200, "application/json", json.dumps({**json.loads(done), **refusal.merge}).encode())
 
-    def _take(self, name: str) -> Refusal | None:
+    def _take(self, name: str, *, rpc: bool) -> Refusal | None:
         with self._lock:
             for entry in self._refusals:
                 refusal, times = entry
-                fits = name in refusal.calls or ("*" in refusal.calls and name != "IntrospectToken")
+                fits = name in refusal.calls or ("*" in refusal.calls and rpc and name != "IntrospectToken")
                 if fits and times != 0:
                     entry[1] = None if times is None else times - 1
                     return refusal
