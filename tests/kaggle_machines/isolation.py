@@ -135,7 +135,7 @@ def _script(room: Room, words: Sequence[str]) -> str:
     lines += [f"mkdir {root}/kaggle/input", f"mount -t tmpfs -o mode=755 tmpfs {root}/kaggle/input"]
     for name, folder in room.inputs.items():
         lines += _read_only(folder, f"{root}/kaggle/input/{shlex.quote(name)}")
-    lines.append(f"mount -o remount,ro {root}/kaggle/input")
+    lines.append(f"mount -o remount,bind,ro {root}/kaggle/input")
     for where, folder in room.extra.items():
         lines += _read_only(folder, f"{root}{shlex.quote(where)}")
     lines.append(f"exec chroot {root} {shlex.join(words)}")
@@ -155,15 +155,21 @@ def _packages(root: str, hidden: Sequence[str]) -> list[str]:
     site = shlex.quote(str(site_packages()))
     layer = f"{root}/.layer"
     options = f"lowerdir={site},upperdir={layer}/upper,workdir={layer}/work"
+    if "-r" in way():
+        options += ",userxattr"
+    gone = 'raise ModuleNotFoundError(f"No module named {__name__!r}", name=__name__)'
     lines = [
-        f"mkdir -p {layer}/upper {layer}/work {layer}/empty; touch {layer}/nothing",
+        f"mkdir -p {layer}/upper {layer}/work {layer}/empty {layer}/gone; touch {layer}/nothing",
+        f"echo {shlex.quote(gone)} > {layer}/gone/__init__.py",
         # Where layers are not allowed the packages stay read-only.
         f"mount -t overlay overlay -o {options} {root}{site} 2>/dev/null || true",
     ]
     for name in hidden:
         path = f"{root}{site}/{shlex.quote(name)}"
-        mask = f"mount --bind {layer}/empty {path} 2>/dev/null || mount --bind {layer}/nothing {path}"
-        lines.append(f"rm -rf {path} 2>/dev/null || {{ {mask}; }}")
+        # Files of another user's environment cannot be removed even in a layer; they are covered.
+        cover = f"{layer}/empty" if name.endswith("-info") else f"{layer}/gone"
+        mask = f"mount --bind {cover} {path} 2>/dev/null || mount --bind {layer}/nothing {path}"
+        lines.append(f"[ ! -e {path} ] || rm -rf {path} 2>/dev/null || {{ {mask}; }}")
     return lines
 
 

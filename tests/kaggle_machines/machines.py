@@ -8,7 +8,6 @@ import secrets
 import socket
 import tempfile
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
