@@ -2,13 +2,15 @@
 
     with Machines(tmp_path / "kaggle", [tmp_path / "hosted"], session_limit_s=20) as machines:
         run([...], env=machines.environment())      # the real client, or kwb with SOURCE=kaggle
+        machines.use(monkeypatch)                   # or: this process takes it for Kaggle
         machines.wait("tester/my-kernel")
         assert machines.kernels["tester/my-kernel"].status == "COMPLETE"
 
 It is the practice arena with three more services (kernels, datasets, blobs), in a thread of the test's process.
 Names: `machines.user` owns everything; `machines.calls("SaveKernel")`, `machines.changes()` (empty after a dry run),
 `machines.refuse("gpu-sessions", times=1)` (names: `REFUSALS`), `machines.kill(ref)`, `machines.log(ref)`,
-`machines.working(ref)`, `machines.spend("gpu", seconds)`. Tests that need it start with
+`machines.wait_for_log(ref, words)` (then `kill`: a session cut where the test wants it), `machines.working(ref)`,
+`machines.spend("gpu", seconds)`. Tests that need it start with
 `pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not())`.
 
 No machine here has a GPU: a session on a GPU shape runs on the CPU. Tests of a stage push to a CPU; with

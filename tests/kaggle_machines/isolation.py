@@ -101,35 +101,16 @@ def not_of_the_image() -> list[str]:
 
 
 def _script(room: Room, words: Sequence[str]) -> str:
+    """The shell's lines that build the room's file system, from the bottom up, and start `words` in it."""
     root = shlex.quote(str(room.root))
     lines = ["set -e", "mount --make-rprivate /", f"mount -t tmpfs -o mode=755 tmpfs {root}"]
-    for name in SYSTEM:
-        path = Path("/", name)
-        if path.is_symlink():
-            lines.append(f"cp -P /{name} {root}/")
-        elif path.is_dir():
-            lines += [f"mkdir {root}/{name}", f"mount --rbind /{name} {root}/{name}"]
-    lines.append(f"mkdir -p {root}/proc {root}/root {root}/run {root}/var/tmp {root}/tmp {root}/kaggle/working")
-    lines.append(f"mkdir -p {root}/kaggle/temp; chmod 1777 {root}/tmp {root}/var/tmp")
-    lines += [f"mkdir -p {root}/dev/pts {root}/dev/shm", f"mount -t tmpfs -o mode=1777 tmpfs {root}/dev/shm"]
-    for name in DEVICES:
-        if Path("/dev", name).exists():
-            lines.append(f"touch {root}/dev/{name}; mount --bind /dev/{name} {root}/dev/{name}")
-    for number, name in enumerate(("stdin", "stdout", "stderr")):
-        lines.append(f"ln -s /proc/self/fd/{number} {root}/dev/{name}")
-    lines += [f"ln -s /proc/self/fd {root}/dev/fd", f"mount --rbind /dev/pts {root}/dev/pts"]
-    lines.append(f"ln -s /dev/pts/ptmx {root}/dev/ptmx")
-    if "-p" in way():
-        lines.append(f"mount -t proc proc {root}/proc")
-    else:
-        lines.append(f"mount --rbind /proc {root}/proc")
+    lines.append(f"mkdir -p {root}/proc {root}/root {root}/run {root}/var/tmp {root}/tmp {root}/kaggle/temp")
+    lines.append(f"chmod 1777 {root}/tmp {root}/var/tmp")
+    lines += _system(root) + _devices(root)
     for prefix in _prefixes():
         lines += _read_only(prefix, f"{root}{shlex.quote(str(prefix))}")
     lines += _packages(root, [*not_of_the_image(), *room.hide])
-    own = Path(sys.executable).with_name("kwb")
-    if own.exists():
-        lines.append(f"mount --bind {root}/.layer/nothing {root}{shlex.quote(str(own))}")
-    lines.append(f"mount --bind {shlex.quote(str(room.working))} {root}/kaggle/working")
+    lines += [f"mkdir {root}/kaggle/working", f"mount --bind {shlex.quote(str(room.working))} {root}/kaggle/working"]
     lines += _read_only(room.source, f"{root}/kaggle/src")
     lines += _read_only(INSIDE, f"{root}/kaggle/lib")
     lines += [f"mkdir {root}/kaggle/input", f"mount -t tmpfs -o mode=755 tmpfs {root}/kaggle/input"]
@@ -140,6 +121,32 @@ def _script(room: Room, words: Sequence[str]) -> str:
         lines += _read_only(folder, f"{root}{shlex.quote(where)}")
     lines.append(f"exec chroot {root} {shlex.join(words)}")
     return "\n".join(lines)
+
+
+def _system(root: str) -> list[str]:
+    """This machine's programs and libraries, and what is told of its processes."""
+    lines = []
+    for name in SYSTEM:
+        path = Path("/", name)
+        if path.is_symlink():
+            lines.append(f"cp -P /{name} {root}/")
+        elif path.is_dir():
+            lines += _read_only(path, f"{root}/{name}", bind="--rbind")
+    # In a process tree of its own the old list of processes would be of no use, and here nobody's business.
+    lines.append(f"mount -t proc proc {root}/proc" if "-p" in way() else f"mount --rbind /proc {root}/proc")
+    return lines
+
+
+def _devices(root: str) -> list[str]:
+    lines = [f"mkdir -p {root}/dev/pts {root}/dev/shm", f"mount -t tmpfs -o mode=1777 tmpfs {root}/dev/shm"]
+    for name in DEVICES:
+        if Path("/dev", name).exists():
+            lines.append(f"touch {root}/dev/{name}; mount --bind /dev/{name} {root}/dev/{name}")
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        lines.append(f"ln -s /proc/self/fd/{number} {root}/dev/{name}")
+    lines += [f"ln -s /proc/self/fd {root}/dev/fd", f"mount --rbind /dev/pts {root}/dev/pts"]
+    lines.append(f"ln -s /dev/pts/ptmx {root}/dev/ptmx")
+    return lines
 
 
 def _prefixes() -> list[Path]:
@@ -170,12 +177,14 @@ def _packages(root: str, hidden: Sequence[str]) -> list[str]:
         cover = f"{layer}/empty" if name.endswith("-info") else f"{layer}/gone"
         mask = f"mount --bind {cover} {path} 2>/dev/null || mount --bind {layer}/nothing {path}"
         lines.append(f"[ ! -e {path} ] || rm -rf {path} 2>/dev/null || {{ {mask}; }}")
+    command = Path(sys.executable).with_name("kwb")
+    if command.exists():
+        lines.append(f"mount --bind {layer}/nothing {root}{shlex.quote(str(command))}")
     return lines
 
 
-def _read_only(folder: Path, target: str) -> list[str]:
-    what = shlex.quote(str(folder))
-    lines = [f"mkdir -p {target}", f"mount --bind {what} {target}"]
+def _read_only(folder: Path, target: str, *, bind: str = "--bind") -> list[str]:
+    lines = [f"mkdir -p {target}", f"mount {bind} {shlex.quote(str(folder))} {target}"]
     # In a user namespace flags that the original mount has may not be dropped.
     options = ("remount,bind,ro", "remount,bind,ro,nosuid,nodev", "remount,bind,ro,nosuid,nodev,noexec")
     lines.append(" || ".join(f"mount -o {each} {target} 2>/dev/null" for each in options))

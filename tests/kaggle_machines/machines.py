@@ -13,6 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
 
+import pytest
+
 from kaggle_workbench.arena.competitions import Hosting
 from kaggle_workbench.arena.context import Context
 from kaggle_workbench.arena.signing import Signer
@@ -178,6 +180,15 @@ class Machines:
             "http_proxy": self.url,
             "KAGGLE_API_TOKEN": self.token,
         }
+
+    def use(self, patch: pytest.MonkeyPatch, home: Path | None = None) -> None:
+        """Let this test's own process, and what it starts, take this for Kaggle."""
+        for name in list(os.environ):
+            if name.startswith("KAGGLE_") or name.lower().endswith("_proxy") or name == "XDG_CONFIG_HOME":
+                patch.delenv(name)
+        home = home or Path(tempfile.mkdtemp(prefix="home-", dir=self.folder))
+        for name, value in {"HOME": str(home), **self.variables()}.items():
+            patch.setenv(name, value)
 
     def calls(self, name: str | None = None) -> list[Seen]:
         """Requests that arrived, in order; of one name ("SaveKernel", "GET output", ...) or all."""
