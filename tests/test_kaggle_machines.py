@@ -137,7 +137,8 @@ def test_a_notebook_runs_with_kaggles_folders_and_nothing_of_this_machine(
         "seen['package'] = importlib.util.find_spec('kaggle_workbench') is not None",
         "root = pathlib.Path('/kaggle/input')\n"
         "seen['input'] = sorted(str(p.relative_to(root)) for p in root.rglob('*') if p.is_file())\n"
-        "seen['writable'] = [p for p in ('/kaggle/input', '/usr', '/etc', '/kaggle/lib', '/tmp') if os.access(p, os.W_OK)]",
+        "folders = ('/kaggle/input', '/usr', '/etc', '/kaggle/lib', '/tmp')\n"
+        "seen['writable'] = [p for p in folders if os.access(p, os.W_OK)]",
         "def reach(address):\n    try:\n        socket.create_connection(address, 2)\n"
         "    except OSError as error:\n        return type(error).__name__\n"
         f"seen['out'] = [reach(('127.0.0.1', {urlsplit(machines.url).port})), reach(('192.0.2.1', 80))]",
@@ -179,6 +180,16 @@ def test_a_notebook_runs_with_kaggles_folders_and_nothing_of_this_machine(
     log = json.loads((tmp_path / "out" / "my-kernel.log").read_text())
     assert [entry["data"] for entry in log if entry["stream_name"] == "stdout"] == ["done\n"]
     assert "my-kernel" in ask(machines, "kernels", "list", "--mine")
+
+
+def test_files_of_a_dataset_may_appear_late(make: Callable[..., Machines], tmp_path: Path) -> None:
+    machines = make(mount_delay_s=4)
+    ask(machines, "datasets", "create", "-p", str(dataset(machines, tmp_path / "data", {"a.txt": b"a"})))
+    look = "import pathlib, time\nfile = pathlib.Path('/kaggle/input/datasets/tester/my-dataset/a.txt')\n"
+    wait = "print(file.exists())\nwhile not file.exists(): time.sleep(0.1)\nprint(file.read_text())"
+    save(machines, cell=look + wait, datasetDataSources=["tester/my-dataset"])
+    assert machines.wait(REF) == "COMPLETE", machines.log(REF)
+    assert machines.log(REF).split()[-1] == "a"
 
 
 def test_old_layout_outputs_as_input_scripts_and_a_cell_that_raises(
@@ -322,7 +333,7 @@ def test_every_refusal_of_the_table_is_given_once(make: Callable[..., Machines])
         machines.accept_all()
         machines.refuse(name, times=1)
         method = next(each for each in (*refusal.calls, "SaveKernel"))
-        if method.startswith(("GET ", "PUT ")):
+        if " " in method:
             continue
         method = "SaveKernel" if method == "*" else method
         known = len(machines.kernels)

@@ -14,16 +14,17 @@ Names: `machines.user` owns everything; `machines.calls("SaveKernel")`, `machine
 `pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not())`.
 
 No machine here has a GPU: a session on a GPU shape runs on the CPU. Tests of a stage push to a CPU; with
-`gpu_library=fake_nvml.library()` a GPU session counts `gpu_count` GPUs by NVML, none of which computes.
+`gpu_library=fake_nvml.library()` a GPU session counts `gpu_count` GPUs by NVML, none of which computes. For cut
+connections put a `Cutter` or a `FaultServer(machines.url)` between, and set `http_proxy` to its address.
 
 How each behaviour is known: [code] read in the client, [seen] quoted from the real service, [guess] neither.
 
 - Push: `error` in a 200 for sessions and quota [seen], in these very words [seen]; unknown sources come back in
   invalid*Sources and the push goes through without them [code, seen]; a dataset that has no ready version counts as
-  unknown [guess]; retired machine shapes are replaced without a word
-  [code], another spelling of one gets a CPU without a word [seen], an unknown one is an `error` [guess]; a new kernel
-  is filed under its title's slug, whatever its id says [seen]; a pinned image keeps a TPU session on the CPU [seen];
-  a source over 1 MB is refused [seen], its sentence [guess]. A new slug whose push was refused may be unusable
+  unknown [guess]; retired machine shapes are replaced without a word [code], another spelling of one gets a CPU
+  without a word [seen], an unknown one is an `error` [guess]; a new kernel is filed under its title's slug, whatever
+  its id says [seen]; a pinned image keeps a TPU session on the CPU [seen]; a source over 1 MB is refused [seen], its
+  sentence [guess]; sessions that wait in the queue count [seen]. A new slug whose push was refused may be unusable
   afterwards ("Notebook not found", status 404) [seen, twice]: `refused_slugs="burnt"`.
 - A push to a running kernel: both go on, or the first is cancelled (each [seen] once): `second_push`.
 - Status: QUEUED is left out of the answer [code]. A session killed by its limit or by the quota is CANCEL_ACKNOWLEDGED
@@ -37,7 +38,7 @@ How each behaviour is known: [code] read in the client, [seen] quoted from the r
 - Secrets are not attached to pushed notebooks; the errors' words [seen].
 - Datasets: archives are unpacked into a folder of their name [seen]; a version holds only what was uploaded for it
   [code]; downloads are denied until the first version is ready [seen]; a notebook gets the newest ready version
-  [guess].
+  [guess]; its files may appear only some time after the session has begun [seen]: `mount_delay_s`.
 - A submission of a notebook scores the file that the version left [guess: the service runs it again].
 """
 

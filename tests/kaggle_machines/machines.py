@@ -43,6 +43,7 @@ class Machines:
         internet: Give sessions that were pushed with the internet on this machine's network.
         queue_s: How long a session waits before it starts.
         dataset_processing_s: How long a new version of a dataset is not ready.
+        mount_delay_s: How long after a session's start the files of its datasets appear.
         outputs_of_killed: Keep what a session had written when it was killed.
         second_push: What a push to a running kernel does to the session that runs.
         refused_slugs: "burnt": a new slug whose first push was refused is "Notebook not found" ever after.
@@ -67,6 +68,7 @@ class Machines:
         internet: bool = False,
         queue_s: float = 0.0,
         dataset_processing_s: float = 0.0,
+        mount_delay_s: float = 0.0,
         outputs_of_killed: bool = False,
         second_push: Literal["both", "cancels"] = "both",
         refused_slugs: Literal["free", "burnt"] = "free",
@@ -87,6 +89,7 @@ class Machines:
             internet=internet,
             queue_s=queue_s,
             dataset_processing_s=dataset_processing_s,
+            mount_delay_s=mount_delay_s,
             outputs_of_killed=outputs_of_killed,
             second_push=second_push,
             refused_slugs=refused_slugs,
@@ -128,8 +131,7 @@ class Machines:
         logging.getLogger("waitress.queue").setLevel(logging.ERROR)
         # A log that is followed holds a thread for as long as its session runs.
         self._server = create_server(self._front, sockets=[listening], threads=24, asyncore_use_poll=True)
-        self._thread = threading.Thread(target=self._server.run, daemon=True)
-        self._thread.start()
+        threading.Thread(target=self._server.run, daemon=True).start()
         return self
 
     def __exit__(
@@ -141,8 +143,8 @@ class Machines:
                 stop(self.world, each, CANCELLED)
             self.world.changed.notify_all()
             self.world.changed.wait_for(lambda: not any(each.live for each in self.world.sessions()), 20)
+        # Its thread sees within a second that nothing is left to serve, and ends.
         self._server.close()
-        self._thread.join(5)
 
     @property
     def kernels(self) -> dict[str, Kernel]:

@@ -111,6 +111,7 @@ REFUSALS: Mapping[str, Refusal] = {
     "status-html": Refusal(("GetKernelSessionStatus",), 200, THROTTLED_PAGE),
     "delete-refused": Refusal(("DeleteKernel",), 403, _denied("kernels.delete")),
     "output-expired": Refusal(("GET output",), 403, "<Error><Code>ExpiredToken</Code></Error>"),
+    "log-missing": Refusal(("log stream",), 404, _error(404, "Not found", "NOT_FOUND")),
     "quota-unknown": Refusal(("GetAcceleratorQuotaStatistics",), 500, _error(500, "Internal error", "INTERNAL")),
     # Datasets.
     "dataset-denied": Refusal(("CreateDataset", "CreateDatasetVersion"), 403, _denied("datasets.create")),

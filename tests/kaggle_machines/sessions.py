@@ -83,7 +83,7 @@ def _run(world: World, hosting: Hosting, version: Version, session: Session) -> 
         root=root,
         working=session.working,
         source=source,
-        inputs=_inputs(world, hosting, version),
+        inputs=_inputs(world, hosting, version, session),
         extra={"/opt/gpu": options.gpu_library.parent} if gpu and options.gpu_library else {},
         hide=options.hide,
         network=network,
@@ -192,7 +192,7 @@ def _environment(world: World, version: Version, session: Session, *, network: b
     return environment
 
 
-def _inputs(world: World, hosting: Hosting, version: Version) -> dict[str, Path]:
+def _inputs(world: World, hosting: Hosting, version: Version, session: Session) -> dict[str, Path]:
     """Folders under /kaggle/input by their name there: what the version has attached."""
     new = world.options.layout == "new"
     found: dict[str, Path] = {}
@@ -205,7 +205,7 @@ def _inputs(world: World, hosting: Hosting, version: Version) -> dict[str, Path]
             dataset = world.datasets.get(f"{owner}/{slug}")
             ready = dataset.newest_ready(now) if dataset else None
             if ready is not None:
-                found[f"datasets/{owner}/{slug}" if new else slug] = ready.folder
+                found[f"datasets/{owner}/{slug}" if new else slug] = _mounted(world, session, ready.folder)
         for ref in version.request.get("kernelDataSources", []):
             owner, slug = ref.split("/")[:2]
             source = world.kernels.get(f"{owner}/{slug}")
@@ -213,6 +213,24 @@ def _inputs(world: World, hosting: Hosting, version: Version) -> dict[str, Path]
             if done:
                 found[f"notebooks/{owner}/{slug}" if new else slug] = done[-1].working
     return found
+
+
+def _mounted(world: World, session: Session, folder: Path) -> Path:
+    """A dataset's folder as the session sees it; where that is asked for, empty at first."""
+    delay_s = world.options.mount_delay_s
+    if not delay_s:
+        return folder
+    number = len(list(session.folder.glob("late-*")))
+    late, ready = session.folder / f"late-{number}", session.folder / f".late-{number}"
+    late.mkdir()
+
+    def appear() -> None:
+        shutil.copytree(folder, ready)
+        for path in ready.iterdir():
+            path.rename(late / path.name)
+
+    threading.Timer(delay_s, appear).start()
+    return late
 
 
 def _competition(world: World, hosting: Hosting, slug: str) -> Path:

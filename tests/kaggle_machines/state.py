@@ -42,6 +42,7 @@ class Options:
     internet: bool = False
     queue_s: float = 0.0
     dataset_processing_s: float = 0.0
+    mount_delay_s: float = 0.0
     outputs_of_killed: bool = False
     second_push: Literal["both", "cancels"] = "both"
     refused_slugs: Literal["free", "burnt"] = "free"
