@@ -10,7 +10,7 @@ It is the practice arena with three more services (kernels, datasets, blobs), in
 Names: `machines.user` owns everything; `machines.calls("SaveKernel")`, `machines.changes()` (empty after a dry run),
 `machines.refuse("gpu-sessions", times=1)` (names: `REFUSALS`), `machines.kill(ref)`, `machines.log(ref)`,
 `machines.wait_for_log(ref, words)` (then `kill`: a session cut where the test wants it), `machines.working(ref)`,
-`machines.spend("gpu", seconds)`. Tests that need it start with
+`machines.spend("gpu", seconds)`, `machines.process(dataset)` (ready now). Tests that need it start with
 `pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not())`.
 
 No machine here has a GPU: a session on a GPU shape runs on the CPU. Tests of a stage push to a CPU; with

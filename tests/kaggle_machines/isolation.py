@@ -15,8 +15,9 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import metadata
 from pathlib import Path
 
 SYSTEM = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "etc", "sys")
@@ -98,6 +99,24 @@ def not_of_the_image() -> list[str]:
         if any(Path(line.strip()).is_absolute() for line in lines if line.strip()):
             names.append(path.name)
     return sorted(set(names))
+
+
+def outside(packages: Collection[str]) -> list[str]:
+    """Names in site-packages that belong only to distributions other than these."""
+    wanted = {_plain(name) for name in packages}
+    if "tensorflow" in wanted:
+        # The tests' environment has the same package under another name.
+        wanted.add("tensorflow-cpu")
+    kept: set[str] = set()
+    others: set[str] = set()
+    for each in metadata.distributions(path=[str(site_packages())]):
+        tops = {Path(file).parts[0] for file in each.files or ()} - {"..", "__pycache__"}
+        (kept if _plain(each.name) in wanted else others).update(tops)
+    return sorted(others - kept)
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "-").replace(".", "-")
 
 
 def _script(room: Room, words: Sequence[str]) -> str:

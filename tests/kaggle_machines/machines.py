@@ -8,7 +8,7 @@ import secrets
 import socket
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
@@ -51,6 +51,8 @@ class Machines:
         gpu_library: A made-up libnvidia-ml.so.1 for sessions on GPU machines (`fake_nvml.library()`).
         gpu_count: How many GPUs that library counts.
         hide: Names in site-packages that sessions do not have.
+        packages: The only distributions that sessions have, as far as they are in the tests' environment (None:
+            all). Running a notebook needs nbclient, nbformat and ipykernel with what these need, as in Kaggle's image.
     """
 
     def __init__(
@@ -76,6 +78,7 @@ class Machines:
         gpu_library: Path | None = None,
         gpu_count: int = 2,
         hide: Sequence[str] = (),
+        packages: Collection[str] | None = None,
     ) -> None:
         self.folder = folder
         self.user = user
@@ -96,7 +99,7 @@ class Machines:
             secrets=dict(secrets or {}),
             gpu_library=gpu_library,
             gpu_count=gpu_count,
-            hide=tuple(hide),
+            hide=(*hide, *(() if packages is None else isolation.outside(packages))),
         )
         self._hosted = tuple(hosted)
         self._refuse = tuple(refuse)
@@ -242,6 +245,12 @@ class Machines:
         with self.world.changed:
             if not self.world.changed.wait_for(there, timeout_s) or words not in log_text(session):
                 raise TimeoutError(f"{ref} did not print {words!r}:\n{log_text(session)}")
+
+    def process(self, ref: str) -> None:
+        """Let a dataset's versions be ready now."""
+        with self.world.lock:
+            for each in self.world.datasets[ref].versions:
+                each.ready = 0.0
 
     def log(self, ref: str) -> str:
         """What a kernel's newest session has printed."""

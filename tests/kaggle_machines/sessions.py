@@ -229,7 +229,9 @@ def _mounted(world: World, session: Session, folder: Path) -> Path:
         for path in ready.iterdir():
             path.rename(late / path.name)
 
-    threading.Timer(delay_s, appear).start()
+    timer = threading.Timer(delay_s, appear)
+    timer.daemon = True
+    timer.start()
     return late
 
 
