@@ -9,7 +9,7 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,8 @@ import pytest
 
 import fake_nvml
 from arena_tools import kaggle, path_of, raw, tiny_competition
-from kaggle_machines import REFUSALS, Machines, notebook, why_not
-from kaggle_machines.web import SERVICES
+from kaggle_machines import REFUSALS, Machines, why_not
+from kaggle_machines.talk import ask, dataset, environment, push, rpc, save
 from wheels import make_wheel
 
 pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not())
@@ -50,68 +50,6 @@ def make(tmp_path: Path, hosted: Path) -> Iterator[Callable[..., Machines]]:
     yield begin
     for each in started:
         each.__exit__(None, None, None)
-
-
-def push(machines: Machines, *cells: str, slug: str = "my-kernel", **metadata: Any) -> str:
-    """Push cells with the real client; what it prints."""
-    folder = machines.folder / "pushed" / slug
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "code.ipynb").write_text(json.dumps(notebook(*cells)))
-    document = {
-        "id": f"{machines.user}/{slug}",
-        "title": slug.replace("-", " ").title(),
-        "code_file": "code.ipynb",
-        "language": "python",
-        "kernel_type": "notebook",
-        "enable_internet": False,
-        "machine_shape": "None",
-        **metadata,
-    }
-    (folder / "kernel-metadata.json").write_text(json.dumps(document))
-    done = kaggle(environment(machines), "kernels", "push", "-p", str(folder))
-    assert "Traceback" not in done.stderr
-    return done.stdout + done.stderr
-
-
-def environment(machines: Machines) -> dict[str, str]:
-    return machines.environment(machines.folder / "home")
-
-
-def ask(machines: Machines, *words: str) -> str:
-    done = kaggle(environment(machines), *words)
-    return done.stdout + done.stderr
-
-
-def rpc(machines: Machines, method: str, **body: Any) -> tuple[int, bytes]:
-    service = next((name for name, methods in SERVICES.items() if method in methods), None)
-    target = f"/api/v1/{service or 'competitions.CompetitionApiService'}/{method}"
-    bearer = f"Bearer {machines.token}"
-    return raw(machines, "POST", target, json.dumps(body).encode(), Authorization=bearer)[:2]  # type: ignore[arg-type]
-
-
-def save(machines: Machines, slug: str = "my-kernel", **body: Any) -> dict[str, Any]:
-    """A push without the client's start of half a second."""
-    text = json.dumps(notebook(body.pop("cell", "1")))
-    status, answer = rpc(
-        machines,
-        "SaveKernel",
-        slug=f"{machines.user}/{slug}",
-        text=text,
-        kernelType="notebook",
-        language="python",
-        **body,
-    )
-    assert status == 200, answer
-    return dict(json.loads(answer))
-
-
-def dataset(machines: Machines, folder: Path, files: Mapping[str, bytes]) -> Path:
-    for name, content in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(content)
-    document = {"id": f"{machines.user}/my-dataset", "title": "My Dataset", "licenses": [{"name": "CC0-1.0"}]}
-    (folder / "dataset-metadata.json").write_text(json.dumps(document))
-    return folder
 
 
 # --- A session ---
@@ -454,9 +392,9 @@ def test_a_code_competition_takes_a_finished_notebook(make: Callable[..., Machin
     second = json.loads(rpc(machines, "ListKernelSessionOutput", **rest)[1])
     assert len(second["files"]) == 11
     assert "nextPageToken" not in second
-    assert raw(machines, "GET", path_of(second["files"][0]["url"]))[0] == 200  # type: ignore[arg-type]
+    assert raw(machines, "GET", path_of(second["files"][0]["url"]))[0] == 200
     unsigned = path_of(second["files"][0]["url"]).partition("?")[0]
-    assert raw(machines, "GET", unsigned)[0] == 403  # type: ignore[arg-type]
+    assert raw(machines, "GET", unsigned)[0] == 403
 
 
 def last_reason(machines: Machines, file: str) -> str:

@@ -17,6 +17,8 @@ No machine here has a GPU: a session on a GPU shape runs on the CPU. Tests of a 
 `gpu_library=fake_nvml.library()` a GPU session counts `gpu_count` GPUs by NVML, none of which computes. For cut
 connections put a `Cutter` or a `FaultServer(machines.url)` between, and set `http_proxy` to its address.
 
+`kaggle_machines.talk` has the short ways to push and to ask. By hand: `python -m kaggle_machines` (see there).
+
 How each behaviour is known: [code] read in the client, [seen] quoted from the real service, [guess] neither.
 
 - Push: `error` in a 200 for sessions and quota [seen], in these very words [seen]; unknown sources come back in

@@ -16,7 +16,7 @@ from flask import Response, request
 
 from kaggle_workbench.arena.answers import ApiError, page, when, whole, wire
 
-from .kernels import KAGGLE, Asked
+from .asked import KAGGLE, Asked
 from .state import Blob, Dataset, DatasetVersion, World
 
 DENIED = "Permission 'datasets.get' was denied"

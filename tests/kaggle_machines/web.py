@@ -18,8 +18,8 @@ from kaggle_workbench.arena.answers import ApiError
 from kaggle_workbench.arena.app import create_app
 from kaggle_workbench.arena.context import Call, Context
 
-from . import datasets, kernels
-from .kernels import Asked
+from . import datasets, kernels, submissions
+from .asked import Asked
 from .refusals import REFUSALS, Refusal
 from .state import Seen, World
 
@@ -27,7 +27,7 @@ SERVICES: Mapping[str, Mapping[str, Callable[[Asked], dict[str, Any] | Response]
     "kernels.KernelsApiService": kernels.METHODS,
     "datasets.DatasetApiService": datasets.METHODS,
     "blobs.BlobApiService": datasets.BLOBS,
-    "competitions.CompetitionApiService": {"CreateCodeSubmission": kernels.create_code_submission},
+    "competitions.CompetitionApiService": {"CreateCodeSubmission": submissions.create_code_submission},
 }
 # Calls that change something on Kaggle's side, or spend something.
 CHANGES = (
