@@ -122,13 +122,14 @@ def test_a_notebook_runs_with_kaggles_folders_and_nothing_of_this_machine(
 
 
 def test_files_of_a_dataset_may_appear_late(make: Callable[..., Machines], tmp_path: Path) -> None:
-    machines = make(mount_delay_s=2)
-    ask(machines, "datasets", "create", "-p", str(dataset(machines, tmp_path / "data", {"a.txt": b"a"})))
-    look = "import pathlib, time\nfile = pathlib.Path('/kaggle/input/datasets/tester/my-dataset/a.txt')\n"
-    wait = "print(file.exists())\nwhile not file.exists(): time.sleep(0.1)\nprint(file.read_text())"
+    machines = make(mount_delay_s=2, archives="kept")
+    folder = dataset(machines, tmp_path / "data", {"a/a.txt": b"a"})
+    ask(machines, "datasets", "create", "-p", str(folder), "-r", "zip")
+    look = "import pathlib, time\nfile = pathlib.Path('/kaggle/input/datasets/tester/my-dataset/a.zip')\n"
+    wait = "print(file.exists())\nwhile not file.exists(): time.sleep(0.1)\nprint(file.read_bytes()[:2])"
     save(machines, cell=look + wait, datasetDataSources=["tester/my-dataset"])
     assert machines.wait(REF) == "COMPLETE", machines.log(REF)
-    assert machines.log(REF).split()[-1] == "a"
+    assert machines.log(REF).split()[-1] == "b'PK'"
 
 
 def test_old_layout_outputs_as_input_scripts_and_a_cell_that_raises(

@@ -38,9 +38,10 @@ How each behaviour is known: [code] read in the client, [seen] quoted from the r
 - /kaggle/input: new layout `competitions/<slug>`, `datasets/<owner>/<slug>`, `notebooks/<owner>/<slug>`, old one
   `<slug>` [seen]; all read-only [seen].
 - Secrets are not attached to pushed notebooks; the errors' words [seen].
-- Datasets: archives are unpacked into a folder of their name [seen]; a version holds only what was uploaded for it
-  [code]; downloads are denied until the first version is ready [seen]; a notebook gets the newest ready version
-  [guess]; its files may appear only some time after the session has begun [seen]: `mount_delay_s`.
+- Datasets: archives are unpacked into a folder of their name, mostly [seen]: `archives="kept"`; a version holds only
+  what was uploaded for it [code]; downloads are denied until the first version is ready [seen]; a notebook gets the
+  newest ready version [guess]; its files may appear only some time after the session has begun [seen]:
+  `mount_delay_s`.
 - A submission of a notebook scores the file that the version left [guess: the service runs it again].
 """
 

@@ -222,15 +222,15 @@ def _add(asked: Asked, dataset: Dataset, files: Any, notes: str) -> None:
     folder = world.folder / "datasets" / dataset.owner / dataset.slug / str(number)
     folder.mkdir(parents=True)
     for blob in blobs:
-        _place(blob, folder)
+        _place(blob, folder, unpack=world.options.archives == "unpacked")
         blob.used = True
     dataset.versions.append(DatasetVersion(number, folder, now, now + world.options.dataset_processing_s, notes))
 
 
-def _place(blob: Blob, folder: Path) -> None:
+def _place(blob: Blob, folder: Path, *, unpack: bool) -> None:
     """Archives are unpacked into a folder of their name; a folder that the client packed becomes one again."""
     name = Path(blob.name)
-    if name.suffix in (".zip", ".tar"):
+    if unpack and name.suffix in (".zip", ".tar"):
         inside = folder / name.stem
         inside.mkdir()
         if name.suffix == ".zip":

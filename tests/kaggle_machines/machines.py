@@ -44,6 +44,7 @@ class Machines:
         queue_s: How long a session waits before it starts.
         dataset_processing_s: How long a new version of a dataset is not ready.
         mount_delay_s: How long after a session's start the files of its datasets appear.
+        archives: Whether archives in datasets become folders, which is not always so at Kaggle.
         outputs_of_killed: Keep what a session had written when it was killed.
         second_push: What a push to a running kernel does to the session that runs.
         refused_slugs: "burnt": a new slug whose first push was refused is "Notebook not found" ever after.
@@ -71,6 +72,7 @@ class Machines:
         queue_s: float = 0.0,
         dataset_processing_s: float = 0.0,
         mount_delay_s: float = 0.0,
+        archives: Literal["unpacked", "kept"] = "unpacked",
         outputs_of_killed: bool = False,
         second_push: Literal["both", "cancels"] = "both",
         refused_slugs: Literal["free", "burnt"] = "free",
@@ -93,6 +95,7 @@ class Machines:
             queue_s=queue_s,
             dataset_processing_s=dataset_processing_s,
             mount_delay_s=mount_delay_s,
+            archives=archives,
             outputs_of_killed=outputs_of_killed,
             second_push=second_push,
             refused_slugs=refused_slugs,

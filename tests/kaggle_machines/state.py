@@ -43,6 +43,7 @@ class Options:
     queue_s: float = 0.0
     dataset_processing_s: float = 0.0
     mount_delay_s: float = 0.0
+    archives: Literal["unpacked", "kept"] = "unpacked"
     outputs_of_killed: bool = False
     second_push: Literal["both", "cancels"] = "both"
     refused_slugs: Literal["free", "burnt"] = "free"
