@@ -29,6 +29,7 @@ from kaggle_workbench.benchmark import (
     earlier_table,
     find_digits,
     find_targets,
+    installed,
     projection,
 )
 from kaggle_workbench.benchmark.chart import bars
@@ -207,6 +208,24 @@ def test_the_table_holds_own_and_published_rows_by_their_time() -> None:
     assert "a hint" in said
     measured = table_rows(document(projected=False, accuracy=0.9921, wall_s=10.0))[0]
     assert (measured["how"], measured["wall"], measured["accuracy"]) == ("measured", "10 s", "99.21%")
+
+
+def test_of_several_frameworks_the_fastest_is_named() -> None:
+    made = document()
+    assert not any("Fastest on" in sentence for sentence in notes(made))
+    made["rows"].append({**made["rows"][0], "backend": "jax", "wall_s": 1700.0})
+    made["rows"].append({**made["rows"][0], "backend": "torch", "wall_s": 900.0})
+    said = next(sentence for sentence in notes(made) if "Fastest on" in sentence)
+    assert "TensorFlow (KERAS_BACKEND=tensorflow)" in said
+    assert "PyTorch 1.1x, JAX 2.1x" in said
+    assert "too close to tell" in said
+
+
+def test_all_installed_frameworks_are_measured(project: Project) -> None:
+    done = project.kwb("bench", "--backends", "--device", "cpu", "--dry-run", "--format", "json")
+    planned = [one["backend"] for one in json.loads(done.stdout)["devices"]]
+    assert planned == list(installed())
+    assert "tensorflow" in planned
 
 
 def test_another_workload_does_not_stand_beside_the_published_ones() -> None:

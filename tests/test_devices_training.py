@@ -310,3 +310,30 @@ def test_a_gpu_lost_in_training_ends_it_with_gpu_epoch_and_how_to_go_on() -> Non
     assert "Before epoch 3: GPU 1 (Made Up T4) was lost" in caught.value.message
     assert "./kwb run train --resume 20261201-train" in caught.value.hint
     assert step.record["mean_gpu_utilisation"] == 40.0
+
+
+def test_an_iterator_of_tensorflow_is_gone_as_soon_as_it_is_deleted() -> None:
+    """Its tuner's thread sleeps up to a minute, and may miss the word that ends it; without a tuner there is none."""
+    script = (
+        "import os, sys; os.environ.update(KERAS_BACKEND='tensorflow', GPU_COUNT='0', TF_CPP_MIN_LOG_LEVEL='3')\n"
+        "from kaggle_workbench import devices\n"
+        "for _ in range(2): devices.end_iterators_at_once()\n"
+        "import numpy as np, tensorflow as tf, keras\n"
+        "numbers = iter(tf.data.Dataset.range(8).map(lambda one: one + 1).batch(4))\n"
+        "assert next(numbers).numpy().tolist() == [1, 2, 3, 4]\n"
+        "assert not numbers._dataset.options().autotune.enabled\n"
+        "model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])\n"
+        "model.compile(loss='mse'); made = []\n"
+        "iterate = tf.data.Dataset.__iter__\n"
+        "def seen(self): made.append(iterate(self)); return made[-1]\n"
+        "tf.data.Dataset.__iter__ = seen\n"
+        "x = np.ones((8, 2), 'float32')\n"
+        "model.fit(x, x[:, :1], epochs=2, validation_data=(x, x[:, :1]), verbose=0)\n"
+        "assert made and not any(one._dataset.options().autotune.enabled for one in made), made\n"
+        "print('well')\n"
+    )
+    env = {**os.environ, "PYTHONPATH": str(CODE)}
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=120, env=env
+    )
+    assert done.stdout.split() == ["well"], done.stderr

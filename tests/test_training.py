@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -141,6 +143,23 @@ def test_the_fast_recipe_learns(held: Held) -> None:
     assert history[-1]["val_accuracy"] > 0.9, "the accuracy is that of class numbers, smoothed labels or not"
     # The rate has come down to nearly nothing.
     assert float(keras.ops.convert_to_numpy(model.optimizer.learning_rate)) < recipes.PEAK / 100
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["jax", "torch"])
+def test_the_fast_recipe_learns_on_other_backends(backend: str, tmp_path: Path) -> None:
+    script = (
+        "import sys; from pathlib import Path; import pytest, test_training as own\n"
+        "run = own.Run.create(Path(sys.argv[1]), stage='train', competition='digits', source='practice')\n"
+        "own.test_the_fast_recipe_learns(own.Held(run))\n"
+        "import keras; print(keras.backend.backend())\n"
+    )
+    path = os.pathsep.join((str(ROOT / "code"), str(ROOT / "tests")))
+    words = [sys.executable, "-c", script, str(tmp_path)]
+    env = {**os.environ, "KERAS_BACKEND": backend, "PYTHONPATH": path}
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=300, env=env)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split()[-1] == backend
 
 
 # --- Batches ---

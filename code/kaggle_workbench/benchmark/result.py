@@ -21,6 +21,8 @@ from kaggle_workbench.files import human_bytes, write_atomic, write_json
 from kaggle_workbench.settings import Settings
 
 FOLDER = "bench"
+# A ratio below this is within what one machine gives from one time to the next.
+CLOSE = 1.25
 SCHEMA = 1
 COLUMNS = ("processor", "how", "framework", "wall", "CPU_time", "s/epoch", "images/s", "memory", "accuracy", "speed")
 EARLIER = ("date", "processor", "how", "framework", "epochs", "wall", "s/epoch", "images/s", "accuracy")
@@ -158,8 +160,30 @@ def notes(document: Mapping[str, Any]) -> list[str]:
             "projected: from a few hundred steps after a warm-up; in brackets, were all blocks like the fastest "
             "or the slowest one."
         )
+    said += backends(done)
     fastest = "speed: against the fastest row measured here. " if done and work["is_published"] else ""
     return [*said, fastest + document["published"]["note"]]
+
+
+def backends(done: Sequence[Mapping[str, Any]]) -> list[str]:
+    """For each device that several frameworks were measured on: the fastest, and the others against it.
+
+    Args:
+        done: Own rows that were measured.
+    """
+    said = []
+    for device in dict.fromkeys(row["device"] for row in done):
+        rows = sorted((row for row in done if row["device"] == device), key=lambda row: row["wall_s"])
+        if len({row["backend"] for row in rows}) < 2:
+            continue
+        first = rows[0]
+        others = ", ".join(f"{FRAMEWORKS[row['backend']]} {row['wall_s'] / first['wall_s']:.1f}x" for row in rows[1:])
+        close = " That is too close to tell." if rows[1]["wall_s"] < CLOSE * first["wall_s"] else ""
+        said.append(
+            f"Fastest on {device}: {FRAMEWORKS[first['backend']]} (KERAS_BACKEND={first['backend']}); "
+            f"its time goes into that of {others}.{close}"
+        )
+    return said
 
 
 def earlier(folder: Path) -> list[dict[str, Any]]:

@@ -76,6 +76,11 @@ def find_targets(settings: Settings, wanted: Sequence[str] = (), backends: Seque
     )
 
 
+def installed() -> tuple[str, ...]:
+    """The backends of this environment, found without importing one."""
+    return tuple(backend for backend in FRAMEWORKS if importlib.util.find_spec(backend) is not None)
+
+
 def _require(backend: str) -> None:
     if backend not in FRAMEWORKS:
         raise UsageError(f"There is no backend {backend!r}.", hint=f"Backends: {', '.join(FRAMEWORKS)}.")

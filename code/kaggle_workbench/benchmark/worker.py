@@ -61,6 +61,8 @@ def _measure(job: dict[str, Any], tell: Any) -> dict[str, Any]:
     tell("said", text="starting")
     devices.prepare(settings)
     decision = devices.decide(settings)
+    if settings.keras_backend == "tensorflow":
+        devices.end_iterators_at_once()
     wanted = "cpu" if settings.gpu_count == 0 else "gpu"
     if decision.kind != wanted:
         raise WorkError(

@@ -28,6 +28,12 @@ def register(subparsers: Any) -> None:
         choices=("tensorflow", "jax", "torch"),
         help="framework; may be repeated (KERAS_BACKEND)",
     )
+    bench.add_argument(
+        "--backends",
+        dest="every_backend",
+        action="store_true",
+        help="all frameworks installed, and which is fastest here",
+    )
     bench.add_argument("--output", type=Path, metavar="FOLDER", help="where the result is kept (OUTPUT_DIR/bench)")
     bench.add_argument("--list", action="store_true", help="show earlier results, measure nothing")
     bench.add_argument("--dry-run", action="store_true", help="say what would be measured, measure nothing")
@@ -50,7 +56,8 @@ def _bench(options: argparse.Namespace) -> int:
         rows = benchmark.earlier(benchmark.results_folder(settings, options.output))
         print(json.dumps(rows, indent=2) if options.format == "json" else benchmark.earlier_table(rows))
         return 0
-    targets = benchmark.find_targets(settings, options.devices, options.backends)
+    backends = benchmark.installed() if options.every_backend else options.backends
+    targets = benchmark.find_targets(settings, options.devices, backends)
     workload = benchmark.other_workload(epochs=options.epochs, rows=options.rows)
     if options.dry_run:
         plan = benchmark.outlook(settings, targets, options.output, quick=options.quick, workload=workload)

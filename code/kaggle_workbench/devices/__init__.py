@@ -10,6 +10,7 @@ from kaggle_workbench.devices.choice import DEFAULTS, force_cpu_if_asked, prepar
 from kaggle_workbench.devices.cpu import cpu_cores, cpu_facts
 from kaggle_workbench.devices.decision import Decision, decide
 from kaggle_workbench.devices.framework import FRAMEWORKS
+from kaggle_workbench.devices.iterators import end_at_once as end_iterators_at_once
 from kaggle_workbench.devices.nvml import DriverError, Gpu, GpuLostError, Process, driver_gpus
 from kaggle_workbench.devices.report import Report, report
 from kaggle_workbench.devices.use import Use, use
@@ -30,6 +31,7 @@ __all__ = [
     "cpu_facts",
     "decide",
     "driver_gpus",
+    "end_iterators_at_once",
     "force_cpu_if_asked",
     "prepare",
     "report",

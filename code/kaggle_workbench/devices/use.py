@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from kaggle_workbench.devices import distribution, precision
+from kaggle_workbench.devices import distribution, iterators, precision
 from kaggle_workbench.devices.decision import Decision
 from kaggle_workbench.devices.framework import quiet
 from kaggle_workbench.errors import UsageError
@@ -50,6 +50,8 @@ def use(decision: Decision, settings: Settings) -> Use:
         import keras
     # Also float32: a person's own ~/.keras/keras.json may name another.
     keras.config.set_dtype_policy(chosen.policy)
+    if keras.backend.backend() == "tensorflow":
+        iterators.end_at_once()
     several = decision.count if decision.kind == "gpu" else 1
     if several > 1 and settings.batch_size % several:
         fits = max(several, settings.batch_size // several * several)
