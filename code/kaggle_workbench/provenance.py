@@ -21,6 +21,8 @@ from typing import Any
 PACKAGES = ("keras", "tensorflow", "tensorflow-cpu", "jax", "torch", "numpy", "pandas", "scikit-learn", "kaggle")
 GIT_TIMEOUT_S = 10
 LOCK_FILE = Path(".project") / "image.lock"
+# What a bundle was made from, as JSON: {commit, dirty, version}.
+ORIGIN = "KWB_ORIGIN"
 # Kaggle's images name the commit of docker-python they were built from.
 IMAGE_COMMIT_FILE = Path("/etc/git_commit")
 
@@ -39,7 +41,13 @@ def versions() -> dict[str, str]:
 
 
 def commit(root: Path | None) -> dict[str, Any] | None:
-    """The project's git commit and whether tracked files differ from it; None outside git."""
+    """The project's git commit and whether tracked files differ from it; None outside git.
+
+    On another machine it is the one that the notebook there was made from.
+    """
+    if root is None and os.environ.get(ORIGIN):
+        origin = json.loads(os.environ[ORIGIN])
+        return {"commit": origin["commit"], "dirty": origin["dirty"]} if origin.get("commit") else None
     if root is None or not (root / ".git").exists():
         return None
     head = _git(root, "rev-parse", "HEAD")

@@ -46,6 +46,15 @@ def watch(stage: Watched) -> None:
         shell.events.register("post_run_cell", _after_cell)
 
 
+def paused(error: BaseException) -> None:
+    """The stage ends here with a pause that was caught, so that IPython tells of none."""
+    global _now
+    if _now is not None:
+        _now.failed(error)
+        _now.leave(error)
+        _now = None
+
+
 def _shell() -> Any:
     ipython = sys.modules.get("IPython")
     return ipython.get_ipython() if ipython is not None else None
