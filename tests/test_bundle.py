@@ -20,7 +20,7 @@ from kaggle_machines import Machines, why_not
 from kaggle_machines.talk import rpc
 from kaggle_workbench.errors import MissingError, RefusedError, UsageError, WorkError
 from kaggle_workbench.remote import arrival, bundle, checks, wheels
-from kaggle_workbench.remote.bundle import cells, package, source
+from kaggle_workbench.remote.bundle import cells, package
 from kaggle_workbench.settings import Settings, load_settings
 from project_tools import Project, make_project
 
@@ -174,54 +174,6 @@ def test_values_are_filled_in_and_comments_stay(before: str, values: dict[str, A
     found, done = cells.filled(before, values)
     assert found == after
     assert done == set(values)
-
-
-# --- From the user's own repository ---
-
-
-@pytest.mark.parametrize(
-    ("address", "plain"),
-    [
-        ("git@github.com:ann/work.git", "https://github.com/ann/work.git"),
-        ("ssh://git@host.example:2222/ann/work.git", "https://host.example/ann/work.git"),
-        ("https://ann:ghp_secret@github.com/ann/work", "https://github.com/ann/work"),
-        ("https://github.com/ann/work.git", "https://github.com/ann/work.git"),
-        ("../work.git", ""),
-        ("file:///srv/work.git", ""),
-    ],
-)
-def test_a_repositorys_address_loses_its_credentials(address: str, plain: str) -> None:
-    assert source.without_credentials(address) == plain
-
-
-def git(folder: Path, *words: str) -> None:
-    identity = ("-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "commit.gpgsign=false")
-    subprocess.run(["git", *identity, "-C", str(folder), *words], check=True, capture_output=True, timeout=60)
-
-
-def test_code_from_git_only_at_a_commit_that_was_pushed(project: Project, tmp_path: Path) -> None:
-    root = project.folder
-    with pytest.raises(UsageError, match="no git repository"):
-        source.repository(root)
-    git(root, "init", "-q", "-b", "main")
-    git(root, "add", "code", ".project")
-    git(root, "commit", "-qm", "one")
-    with pytest.raises(UsageError, match="no remote `origin`"):
-        source.repository(root)
-    git(root, "remote", "add", "origin", "https://ann:key@example.com/ann/work.git")
-    with pytest.raises(RefusedError, match="was not pushed"):
-        source.repository(root)
-    git(tmp_path, "init", "-q", "--bare", "there.git")
-    git(root, "push", "-q", str(tmp_path / "there.git"), "main")
-    git(root, "fetch", "-q", str(tmp_path / "there.git"), "main:refs/remotes/origin/main")
-    found = source.repository(root)
-    assert found.address == "https://example.com/ann/work.git"
-    text = source.from_git(found)
-    compile(text, "cell", "exec")
-    assert "key" not in text.replace("keys", "")
-    change(project, "DEPTH = 4")
-    with pytest.raises(RefusedError, match="not committed"):
-        source.repository(root)
 
 
 # --- Where it arrives ---
