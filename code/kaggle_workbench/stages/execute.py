@@ -19,8 +19,8 @@ from kaggle_workbench.files import disk_errors, make_folder, write_json
 from kaggle_workbench.masking import hidden
 from kaggle_workbench.records import RECORD_FILE, Run
 from kaggle_workbench.settings import Settings, load_settings, require_root
+from kaggle_workbench.stages import parameters, stored
 from kaggle_workbench.stages import resume as going_on
-from kaggle_workbench.stages import stored
 from kaggle_workbench.stages.kernel import Stopper
 from kaggle_workbench.stores import Store
 
@@ -45,7 +45,7 @@ def run_stages(
     Args:
         stages: Names from `STAGES`, in any order; none means all, with `resume` those that are not done. They run in
             their own order.
-        overrides: Settings by name, as of the command line.
+        overrides: Settings and the notebooks' own parameters by name, as of the command line.
         competition: Short for overriding COMPETITION.
         gpus: Short for overriding GPU_COUNT.
         resume: Go on with this run (its name or an unambiguous beginning), here or in the store.
@@ -56,7 +56,7 @@ def run_stages(
         The run, or None for a dry run.
 
     Raises:
-        UsageError: An unknown stage, setting or run, or nothing trained that could be submitted.
+        UsageError: An unknown stage, setting, parameter or run, or nothing trained that could be submitted.
         PausedError: A training was saved and stopped; the message says how to go on.
         KeyboardInterrupt: It was stopped without anything to save.
         WorkbenchError: What stopped a stage, with its own exit code.
@@ -65,15 +65,14 @@ def run_stages(
     if unknown:
         raise UsageError(f"There is no stage {unknown[0]!r}.", hint="The stages are: " + ", ".join(STAGES) + ".")
     given: dict[str, Any] = {"COMPETITION": competition, "GPU_COUNT": gpus, **(overrides or {})}
-    given = {name: value for name, value in given.items() if value is not None}
+    wanted = [stage for stage in STAGES if stage in stages or not stages]
+    given, own = parameters.split([notebook_of(stage) for stage in wanted], given)
     if force:
         given["FORCE_RESUME"] = True
     if resume is not None:
         given = going_on.find(given, resume)
     settings = load_settings(given)
-    root = settings.root or require_root()
     store = stored.store_of(settings)
-    wanted = [stage for stage in STAGES if stage in stages or not stages]
     if settings.run_id and resume is None and store is not None:
         going_on.look(settings, settings.run_id, checkpoints="train" in wanted)
     notes: list[str] = list(settings.notes)
@@ -85,7 +84,8 @@ def run_stages(
             if not dry_run:
                 going_on.settle(run, "train")
             taken, said = going_on.carried(settings, given, run)
-            given, notes = {**given, **taken}, notes + said
+            kept, differs = going_on.carried_own(own, run, notebook_of("train"))
+            given, own, notes = {**given, **taken}, {**own, **kept}, notes + said + differs
             settings = load_settings(given)
     run_id = settings.run_id or new_run_id(settings, wanted, claim=not dry_run)
     for sentence in notes:
@@ -106,7 +106,7 @@ def run_stages(
         try:
             # From here on a stop is answered, also while papermill is being imported.
             with Stopper(stage) as stopper:
-                _execute(stopper, root / "code" / STAGES[stage], folder, {**given, "RUN_ID": run_id}, settings)
+                _execute(stopper, notebook_of(stage), folder, {**given, "RUN_ID": run_id}, own, settings)
         except KeyboardInterrupt:
             if stage == "train" and going_on.goes_on(_record(folder), folder):
                 show.note(f"What was saved before stands. Go on with: ./kwb run train --resume {run_id}")
@@ -118,6 +118,15 @@ def run_stages(
             _keep(folder, settings, store)
     show.note(f"Done: {folder}\n`./kwb runs show {run_id}` tells it in full.")
     return Run.open(settings.output_dir, run_id)
+
+
+def notebook_of(stage: str) -> Path:
+    """The notebook of a stage.
+
+    Raises:
+        UsageError: No project in this folder or above it.
+    """
+    return require_root() / "code" / STAGES[stage]
 
 
 def new_run_id(settings: Settings, stages: Sequence[str], *, claim: bool) -> str:
@@ -167,22 +176,30 @@ def _would_submit(settings: Settings) -> str:
     )
 
 
-def _execute(stopper: Stopper, notebook: Path, folder: Path, given: Mapping[str, Any], settings: Settings) -> None:
+def _execute(
+    stopper: Stopper,
+    notebook: Path,
+    folder: Path,
+    given: Mapping[str, Any],
+    own: Mapping[str, Any],
+    settings: Settings,
+) -> None:
     import papermill
     from nbclient.exceptions import DeadKernelError
     from papermill.exceptions import PapermillExecutionError
 
-    declared = papermill.inspect_notebook(str(notebook))
-    parameters = {name: _typed(name, value, settings) for name, value in given.items() if name in declared}
+    names = parameters.declared(notebook)
+    own = {name: value for name, value in own.items() if name in names}
+    injected = {name: _typed(name, value, settings) for name, value in given.items() if name in names}
     executed = folder / notebook.name
     started = time.monotonic()
     show.note(f"== {notebook.stem}")
     try:
-        with _environment(given), disk_errors(executed):
+        with _environment(given, own), disk_errors(executed):
             papermill.execute_notebook(
                 str(notebook),
                 str(executed),
-                parameters=parameters,
+                parameters={**injected, **own},
                 cwd=str(notebook.parent),
                 kernel_name="python3",
                 progress_bar=False,
@@ -282,11 +299,12 @@ def _typed(name: str, value: Any, settings: Settings) -> Any:
 
 
 @contextmanager
-def _environment(given: Mapping[str, Any]) -> Iterator[None]:
+def _environment(given: Mapping[str, Any], own: Mapping[str, Any]) -> Iterator[None]:
     """The overrides as environment of the kernel, so that settings without a parameter arrive, too."""
     before = dict(os.environ)
     # A kernel is told apart from a person's by this name; papermill's stage must not open progress widgets.
     os.environ.update({name: str(value) for name, value in given.items()}, KWB_EXECUTED="1")
+    os.environ.update(parameters.to_environment(own))
     try:
         yield
     finally:

@@ -11,7 +11,7 @@ from kaggle_workbench import provenance, records, show
 from kaggle_workbench.errors import MissingError, UsageError, WorkError
 from kaggle_workbench.records import Run
 from kaggle_workbench.settings import Settings, load_settings
-from kaggle_workbench.stages import stored
+from kaggle_workbench.stages import parameters, stored
 
 # What decides a training's result; the rest (GPUs, folders, limits) is the place's.
 CARRIED = ("SEED", "EPOCHS", "BATCH_SIZE", "RECIPE", "PRECISION", "KERAS_BACKEND")
@@ -97,6 +97,27 @@ def carried(settings: Settings, given: Mapping[str, Any], run: Run) -> tuple[dic
                 said.append(f"{name} is {before}, as in the run so far, not {now} ({settings.origins[name]}).")
         elif now != before:
             said.append(f"{name} is {now} now; the run so far had {before}.")
+    return taken, said
+
+
+def carried_own(own: Mapping[str, Any], run: Run, notebook: Path) -> tuple[dict[str, Any], list[str]]:
+    """The notebook's own parameters that a run is trained with once more: those of its record, unless given.
+
+    Args:
+        own: What was given, by name.
+        run: The run.
+        notebook: The training's notebook; what it does not declare any more is left out.
+
+    Returns:
+        Parameters by name to lay over, and a sentence for each that differs.
+    """
+    known = parameters.of_record(run.read(), notebook)
+    taken = {name: value for name, value in known.items() if name not in own}
+    said = [
+        f"{name} is {own[name]} now; the run so far had {before}."
+        for name, before in known.items()
+        if name in own and own[name] != before
+    ]
     return taken, said
 
 

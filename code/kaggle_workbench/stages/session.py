@@ -12,6 +12,7 @@ from kaggle_workbench.errors import UsageError
 from kaggle_workbench.masking import hidden
 from kaggle_workbench.records import Run
 from kaggle_workbench.settings import SETTINGS, Settings, load_settings
+from kaggle_workbench.stages import parameters as notebook_parameters
 from kaggle_workbench.stages import resume as going_on
 from kaggle_workbench.stages import stored
 from kaggle_workbench.stages.data import DataStage
@@ -43,6 +44,8 @@ def open_stage(name: str, **parameters: Any) -> Any:
         raise UsageError(f"There is no stage {name!r}.", hint=f"The stages are: {', '.join(STAGES)}.")
     own = {key: value for key, value in parameters.items() if key not in SETTINGS and not _is_misspelt(key)}
     given = {key: value for key, value in parameters.items() if key not in own and value is not None}
+    # What it was executed with, also where the notebook does not hand it over.
+    own = {**notebook_parameters.from_environment(), **own}
     settings = load_settings(given)
     for key, value in settings.extra.items():
         os.environ.setdefault(key, value)
