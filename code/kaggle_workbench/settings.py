@@ -79,6 +79,7 @@ class Settings:
     input_dir: Path
     output_dir: Path
     mongodb_uri: Secret | None
+    tune_storage: Secret | None
     kaggle_api_token: Secret | None
     kaggle_username: Secret | None
     kaggle_key: Secret | None
@@ -88,7 +89,7 @@ class Settings:
 
     def secret_values(self) -> list[str]:
         """Values that must not appear in any output, longest first (for masking)."""
-        held = (self.mongodb_uri, self.kaggle_api_token, self.kaggle_username, self.kaggle_key)
+        held = (self.mongodb_uri, self.tune_storage, self.kaggle_api_token, self.kaggle_username, self.kaggle_key)
         return sorted((secret.reveal() for secret in held if secret), key=len, reverse=True)
 
 
@@ -300,8 +301,9 @@ SETTINGS: Mapping[str, tuple[Any, Any]] = {
     "INPUT_DIR": (_path, None),
     "OUTPUT_DIR": (_path, None),
     "MONGODB_URI": (_secret, None),
+    "TUNE_STORAGE": (_secret, None),
     "KAGGLE_API_TOKEN": (_secret, None),
     "KAGGLE_USERNAME": (_secret, None),
     "KAGGLE_KEY": (_secret, None),
 }
-SECRET_NAMES = ("MONGODB_URI", "KAGGLE_API_TOKEN", "KAGGLE_USERNAME", "KAGGLE_KEY")
+SECRET_NAMES = ("MONGODB_URI", "TUNE_STORAGE", "KAGGLE_API_TOKEN", "KAGGLE_USERNAME", "KAGGLE_KEY")
