@@ -2,10 +2,11 @@
 
     .venv/bin/python benchmarks/overhead.py [--epochs 3] [--pairs 3]
 
-Three notebooks are executed in turns on the same competition (COMPETITION, SOURCE and INPUT_DIR as set): 02-train
-as it is, the same without its checkpoints, and one with the same data, network and compilation whose training is
-`model.fit(X, Y, ...)` alone. Told are wall time and the processor's time of the cell that trains; the processor's
-time hardly depends on what else runs.
+Four notebooks are executed in turns on the same competition (COMPETITION, SOURCE and INPUT_DIR as set): 02-train
+as it is, the same without its checkpoints, and two with the same data, network and compilation whose training is
+`model.fit(X, Y, ...)` alone: once as a bare notebook does it, once without the wait at the end of each epoch that
+02-train takes away (devices/iterators.py). Told are wall time and the processor's time of the cell that trains; the
+processor's time hardly depends on what else runs.
 """
 
 from __future__ import annotations
@@ -19,9 +20,13 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-BARE = """model.fit(
+BARE, PLAIN = "bare notebook", "bare, without the wait"
+LINE = """model.fit(
     X_train, Y_train, batch_size=BATCH_SIZE, epochs=EPOCHS, validation_data=(X_dev, Y_dev), verbose=0
 )
+"""
+AS_IT_IS = """import tensorflow
+tensorflow.data.Dataset.__iter__ = tensorflow.data.Dataset.__iter__.__wrapped__
 """
 CLOCK = "import time\n_wall, _cpu = time.perf_counter(), time.process_time()\n{}\n" + (
     'print("MEASURED", time.perf_counter() - _wall, time.process_time() - _cpu)'
@@ -35,7 +40,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=3)
     options = parser.parse_args()
     sys.path.insert(0, str(ROOT / "code"))
-    found: dict[str, list[tuple[float, float]]] = {"bare": [], "no checkpoints": [], "02-train": []}
+    found: dict[str, list[tuple[float, float]]] = {way: [] for way in (BARE, PLAIN, "no checkpoints", "02-train")}
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(options.pairs):
             for way, some in found.items():
@@ -45,7 +50,7 @@ def main() -> None:
     for way, some in found.items():
         spread = (f"{statistics.median(one):.2f} ({min(one):.2f}, {max(one):.2f})" for one in zip(*some, strict=True))
         print(f"| {way} |", " | ".join(spread), "|")
-    for other in ("bare", "no checkpoints"):
+    for other in (BARE, PLAIN, "no checkpoints"):
         pairs = zip(found["02-train"], found[other], strict=True)
         ratios = [(ours[0] / others[0], ours[1] / others[1]) for ours, others in pairs]
         wall, cpu = (statistics.median(one) for one in zip(*ratios, strict=True))
@@ -64,7 +69,11 @@ def measure(folder: Path, way: str, epochs: int) -> tuple[float, float]:
             if way == "no checkpoints":
                 # The Checkpointer is the first of them; without it the batches keep their own order.
                 own = own.replace("training.callbacks(stage, batches)", "training.callbacks(stage, batches)[1:]")
-            cell.source = CLOCK.format(BARE if way == "bare" else own)
+            if way in (BARE, PLAIN):
+                own = LINE
+            if way == BARE:
+                own = AS_IT_IS + own
+            cell.source = CLOCK.format(own)
     last = next(index for index, cell in enumerate(notebook.cells) if cell.id == "fit")
     notebook.cells = notebook.cells[: last + 1]
     source, executed = folder / f"{way}.ipynb", folder / f"{way}-executed.ipynb"

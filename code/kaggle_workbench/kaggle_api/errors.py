@@ -91,6 +91,22 @@ class AcceleratorError(KaggleError, RefusedError):
     """The notebook used an accelerator that the competition does not allow."""
 
 
+class SessionsError(KaggleError, RefusedError):
+    """As many sessions run as the account may have at once."""
+
+
+class QuotaError(KaggleError, RefusedError):
+    """The week's accelerator time is used up."""
+
+
+class NoSuchNotebookError(KaggleError, RefusedError):
+    """The name of a notebook cannot be used."""
+
+
+class SourcesError(KaggleError, RefusedError):
+    """A notebook was pushed with sources that the service does not know."""
+
+
 class DeniedError(KaggleError, RefusedError):
     """The server refused, for a reason that has no kind of its own."""
 

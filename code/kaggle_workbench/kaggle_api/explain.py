@@ -182,6 +182,15 @@ def _unknown(said: str, reason: str, about: About) -> KaggleError:
     )
 
 
+def _not_yours(said: str, reason: str, about: About) -> KaggleError:
+    return DeniedError(
+        f"{_start(about.label)} does not let this account do that; nothing was started.{said}",
+        hint="A notebook or dataset of that name may be somebody else's or not there; or the token lacks the right. "
+        f"See {about.web}/code and {about.web}/settings.",
+        reason=reason,
+    )
+
+
 def _gone(said: str, reason: str, about: About) -> KaggleError:
     if not about.slug:
         return GoneError(f"{_start(about.label)} does not know what was asked for (any more).{said}", reason=reason)
@@ -229,6 +238,7 @@ _REASONS: tuple[tuple[str, tuple[int, ...], Callable[[str, str, About], KaggleEr
     (r"cannot use .*(GPU|TPU|accelerator)", _CLIENT, _accelerator),
     (r"submissions have been disabled|competition (has ended|is over|is closed)|deadline", _CLIENT, _closed),
     (r"(daily|total|maximum).*(submission|allowance)|submission.*(limit|allowance)", _CLIENT, _daily),
+    (r"permission '(kernels|kernelSessions|datasets|blobs)\.\w+' was denied", _CLIENT, _not_yours),
     (r"permission 'competitions\.\w+' was denied", _CLIENT, _unknown),
     (r"authentic|unauthorized", (400, 403), _refused),
 )

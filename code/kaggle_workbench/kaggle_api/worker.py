@@ -20,6 +20,7 @@ import time
 from typing import Any, TextIO
 
 PAGE_SIZE = 200
+OUTPUT_RETRIES = 3
 # The client writes whole blocks only, and what a broken connection leaves of a block is lost.
 BLOCK_BYTES = 1 << 16
 
@@ -52,6 +53,7 @@ class _Calls:
         self._api: Any = None
         self._path = ""
         self.last: Any = None
+        self._lines: dict[str, queue.SimpleQueue[str]] = {}
 
     def open(self) -> None:
         """Import the client and log in; done once, and again only after a failure."""
@@ -152,6 +154,69 @@ class _Calls:
         with self._api.build_kaggle_client() as kaggle:
             return kaggle.competitions.competition_api_client.get_leaderboard(request).to_dict()
 
+    def whoami(self) -> str:
+        return str(self._api.config_values.get(self._api.CONFIG_NAME_USER) or "")
+
+    def save_kernel(self, folder: str, session_s: int | None) -> Any:
+        return self._api.kernels_push(folder, timeout=session_s).to_dict()
+
+    def kernel_status(self, kernel: str) -> Any:
+        return self._api.kernels_status(kernel).to_dict()
+
+    def kernel_output(self, kernel: str, folder: str) -> list[str]:
+        self._api.retries = OUTPUT_RETRIES
+        return list(self._api.kernels_output(kernel, folder, force=True, quiet=True, page_size=PAGE_SIZE)[0])
+
+    def kernel_log(self, kernel: str) -> str:
+        return str(self._api.kernels_logs(kernel))
+
+    def kernel_lines(self, kernel: str) -> list[str]:
+        """Lines of a running session that were not given yet; a thread of its own reads them."""
+        if kernel not in self._lines:
+            self._lines[kernel] = queue.SimpleQueue()
+            threading.Thread(target=self._follow, args=(kernel, self._lines[kernel]), daemon=True).start()
+        found = []
+        with contextlib.suppress(queue.Empty):
+            while True:
+                found.append(self._lines[kernel].get_nowait())
+        return found
+
+    def _follow(self, kernel: str, lines: queue.SimpleQueue[str]) -> None:
+        # A log that cannot be followed is read at the end; a session is not lost by it.
+        with contextlib.suppress(Exception):
+            for event in self._api.kernels_logs_stream(kernel):
+                lines.put(str(event.get("data", "")))
+
+    def delete_kernel(self, kernel: str) -> None:
+        self._api.kernels_delete(kernel, no_confirm=True)
+
+    def my_kernels(self) -> list[Any]:
+        return [
+            one.to_dict() for one in self._api.kernels_list(mine=True, sort_by="dateRun", page_size=20) or [] if one
+        ]
+
+    def get_quota(self) -> Any:
+        answer = self._api.quota_view()
+        # The client's own to_dict() loses the days of a time span: 30 hours become 6.
+        return {
+            f"{kind}_{name}_s": span.total_seconds()
+            for kind in ("gpu", "tpu")
+            for name, field in (("used", "time_used"), ("total", "total_time_allowed"))
+            if (span := getattr(getattr(answer, f"{kind}_quota"), field, None)) is not None
+        } | {"refreshed": str(answer.quota_refresh_time or "")}
+
+    def dataset_status(self, dataset: str) -> str:
+        return str(self._api.dataset_status(dataset))
+
+    def create_dataset(self, folder: str, notes: str) -> Any:
+        return self._api.dataset_create_new(folder, public=False, quiet=True, convert_to_csv=False).to_dict()
+
+    def version_dataset(self, folder: str, notes: str) -> Any:
+        return self._api.dataset_create_version(folder, notes, quiet=True, convert_to_csv=False).to_dict()
+
+    def submit_kernel(self, slug: str, kernel: str, version: int, file: str, message: str) -> Any:
+        return self._api.competition_submit_code(file, message, slug, kernel, version, quiet=True).to_dict()
+
 
 def describe(error: BaseException, last: Any = None) -> dict[str, Any]:
     """What went wrong, as plain JSON: `kind`, `reason` and what the kind needs besides.
@@ -170,6 +235,9 @@ def describe(error: BaseException, last: Any = None) -> dict[str, Any]:
         import urllib3
     except ImportError:
         return {"kind": "other", "reason": reason}
+    if isinstance(error, ValueError) and isinstance(error.__context__, requests.exceptions.HTTPError):
+        # For kernels the client puts its own guess in the place of the server's reason.
+        error = error.__context__
     if isinstance(error, requests.exceptions.HTTPError) and error.response is not None:
         return _describe_http(error.response, str(error))
     if isinstance(error, requests.exceptions.JSONDecodeError | json.JSONDecodeError):

@@ -154,7 +154,7 @@ def trained_last(settings: Settings, kind: str) -> str:
     return found
 
 
-def bring(settings: Settings, store: Store, run_id: str, *, checkpoints: bool) -> None:
+def bring(settings: Settings, store: Store, run_id: str, *, checkpoints: bool, origin: str = "") -> None:
     """Have a run here as the store knows it, unless the copy here is the newer one.
 
     Of two copies that went different ways, the one with a finished training, else with the higher revision wins;
@@ -165,6 +165,7 @@ def bring(settings: Settings, store: Store, run_id: str, *, checkpoints: bool) -
         store: The store.
         run_id: The run's full name.
         checkpoints: Fetch its checkpoints, too.
+        origin: The store's name for people; by default its address.
 
     Raises:
         UsageError: The store's run of that name is another one.
@@ -176,7 +177,7 @@ def bring(settings: Settings, store: Store, run_id: str, *, checkpoints: bool) -
     folder = settings.output_dir / "runs" / run_id
     ours = Run(folder).read() if (folder / RECORD_FILE).is_file() else None
     if ours is None:
-        _fetch(store, folder, theirs, checkpoints=checkpoints)
+        _fetch(store, folder, theirs, checkpoints=checkpoints, origin=origin)
         return
     if ours["uid"] != theirs["uid"]:
         raise UsageError(
@@ -190,7 +191,7 @@ def bring(settings: Settings, store: Store, run_id: str, *, checkpoints: bool) -
         if _weight(ours) >= _weight(theirs):
             aside = folder / f"{KEPT}store-{theirs['revision']}"
             if not aside.exists():
-                _fetch(store, aside, theirs, checkpoints=True)
+                _fetch(store, aside, theirs, checkpoints=True, origin=origin)
             show.warn(f"Run {run_id} went on here and elsewhere. This copy is kept; the store's lies in {aside.name}.")
             return
         _set_aside(folder, f"{KEPT}here-{ours['revision']}")
@@ -198,7 +199,7 @@ def bring(settings: Settings, store: Store, run_id: str, *, checkpoints: bool) -
             f"Run {run_id} went on here and elsewhere. The store's copy is taken; what was here lies in "
             f"{KEPT}here-{ours['revision']} in the run's folder."
         )
-    _fetch(store, folder, theirs, checkpoints=checkpoints)
+    _fetch(store, folder, theirs, checkpoints=checkpoints, origin=origin)
     if ours["revision"] > theirs["revision"]:
         # Copies elsewhere (a database) go by the number alone.
         Run(folder).update(revision=ours["revision"])
@@ -280,7 +281,7 @@ def _stored_ids(store: Store) -> list[str]:
     return [e.name.partition("/")[0] for e in store.entries(depth=2) if e.name.endswith(f"/{RECORD_FILE}")]
 
 
-def _fetch(store: Store, folder: Path, record: Mapping[str, Any], *, checkpoints: bool) -> None:
+def _fetch(store: Store, folder: Path, record: Mapping[str, Any], *, checkpoints: bool, origin: str = "") -> None:
     run_id = str(record["id"])
     wanted = []
     # The newest checkpoint first: it is the one that is needed.
@@ -295,7 +296,7 @@ def _fetch(store: Store, folder: Path, record: Mapping[str, Any], *, checkpoints
         wanted.append((entry, path))
     size = sum(entry.size for entry, _ in wanted)
     show.note(
-        f"Fetching run {run_id} from {store.address}: {show.plural(len(wanted) + 1, 'file')}, {human_bytes(size)}"
+        f"Fetching run {run_id} from {origin or store.address}: {show.plural(len(wanted) + 1, 'file')}, {human_bytes(size)}"
     )
     ledger = Ledger(folder, store)
     folder.mkdir(parents=True, exist_ok=True)
