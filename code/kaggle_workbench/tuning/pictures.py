@@ -34,15 +34,16 @@ def draw(study: Study, rows: Sequence[dict[str, Any]]) -> list[str]:
     except ImportError:
         return []
     made: dict[str, Callable[[], Any]] = {
+        "parameters": lambda: effects(done, study),
         "history": lambda: _optuna("plot_optimization_history", study),
         "parallel-coordinates": lambda: _optuna("plot_parallel_coordinate", study),
         "importance": lambda: _optuna("plot_param_importances", study),
-        "parameters": lambda: effects(done, study),
     }
     matplotlib.use("Agg", force=False)
     written = []
     for name, make in made.items():
-        with warnings.catch_warnings():
+        # Optuna sets a style for the whole process.
+        with warnings.catch_warnings(), matplotlib.rc_context():
             warnings.simplefilter("ignore")
             try:
                 figure = make()
@@ -66,6 +67,7 @@ def effects(done: Sequence[dict[str, Any]], study: Study) -> Any:
         study: The study.
     """
     from matplotlib.figure import Figure
+    from matplotlib.ticker import NullFormatter
 
     names = list(dict.fromkeys(name for row in done for name in row[PARAMETERS]))
     names = [name for name in names if len({repr(row[PARAMETERS].get(name)) for row in done}) > 1]
@@ -82,6 +84,7 @@ def effects(done: Sequence[dict[str, Any]], study: Study) -> Any:
             values = [str(value) for value in values]
         elif name in logarithmic:
             axes.set_xscale("log")
+            axes.xaxis.set_minor_formatter(NullFormatter())
         for key, colour, label in (("train", plots.ORANGE, "train"), ("value", plots.BLUE, f"dev ({study.metric})")):
             axes.scatter(values, [_finite(row[key]) for row in points], color=colour, label=label, s=26, alpha=0.8)
         axes.set_xlabel(name)

@@ -13,7 +13,7 @@ from kaggle_workbench.errors import UsageError, WorkError
 from kaggle_workbench.settings import SECRET_NAMES, SETTINGS, Settings, load_settings
 from kaggle_workbench.stages import parameters
 from kaggle_workbench.stages.execute import notebook_of
-from kaggle_workbench.tuning import objective, table
+from kaggle_workbench.tuning import objective
 from kaggle_workbench.tuning.engines import ENGINES, make_engine
 from kaggle_workbench.tuning.loop import Loop
 from kaggle_workbench.tuning.space import Dimension, read_space

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kaggle_workbench import devices, provenance
+from kaggle_workbench import devices, provenance, show
 from kaggle_workbench.errors import WorkError
 from kaggle_workbench.files import make_folder, write_json
 from kaggle_workbench.records import RECORD_FILE, Run
@@ -112,6 +112,9 @@ class LocalHandle:
         if alive:
             return Progress("running", record)
         ended = outcome(self._job)
+        if ended is None and self._process is not None and (self._process.returncode or 0) > 0:
+            # It could not even begin.
+            return Progress("failed", record, last_line(beside(self._job, LOG)))
         if ended is None:
             # Ended from outside, or stopped before it had begun: what was saved stands.
             return Progress("cut", record, "" if self._stopped else "Its process was ended from outside.")
@@ -146,6 +149,14 @@ def write_job(jobs: Path, trial: Trial, slot: Slot, *, with_parent: bool = False
 def worker_command(job: Path) -> list[str]:
     """The command that runs a job."""
     return [sys.executable, "-m", "kaggle_workbench.tuning.engines.worker", str(job)]
+
+
+def last_line(log: Path) -> str:
+    """What a process said last."""
+    with contextlib.suppress(OSError):
+        lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        return show.one_line(lines[-1]) if lines else "It ended without a word."
+    return "It ended without a word."
 
 
 def _facts(job: Path) -> Mapping[str, Any]:

@@ -253,6 +253,9 @@ def _task() -> Any:
                     process.wait(timeout=125)
                 except subprocess.TimeoutExpired:
                     process.kill()
+        if process.returncode > 0 and not ended():
+            said = (folder / f"{name}.log").read_text(encoding="utf-8", errors="replace").strip().splitlines()
+            return {"status": "failed", "error": said[-1] if said else "It ended without a word."}
         return ended() or {"status": "cut", "error": "Its process was ended from outside."}
 
     return run_job

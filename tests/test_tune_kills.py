@@ -1,0 +1,122 @@
+"""Studies that lose a machine or their client: every trial has one result, and no finished one ran twice."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from project_tools import Project
+from tune_tools import records, tuning_project
+
+pytestmark = pytest.mark.slow
+
+TRIALS, EPOCHS = 12, 3
+ASKED = ("--trials", str(TRIALS), "--study", "s", "--no-prune", "--set", f"EPOCHS={EPOCHS}", "--set", "WAIT=0.4")
+LIMIT_S = 240
+
+
+def begin(project: Project, *words: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "kaggle_workbench", "tune", *words],
+        cwd=project.folder,
+        env=project.env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def wait_until(true: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    until = time.monotonic() + LIMIT_S
+    while not true():
+        assert process.poll() is None, process.communicate()[0]
+        assert time.monotonic() < until, "that moment never came"
+        time.sleep(0.05)
+
+
+def in_the_middle(project: Project) -> bool:
+    """Some are done, and two are at work that have an epoch behind them."""
+    try:
+        found = records(project, "s").values()
+    except json.JSONDecodeError:
+        return False
+    done = [record for record in found if record["status"] == "done"]
+    at_work = [record for record in found if record["status"] == "running" and 0 < len(record["history"]) < EPOCHS]
+    return len(done) >= 3 and len(at_work) == 2
+
+
+def check(project: Project, before: dict[str, dict[str, Any]]) -> None:
+    """Each trial has a result, each run was finished once, and no epoch is missing or there twice."""
+    table = json.loads((project.output / "studies" / "s" / "table.json").read_text())
+    assert [row["status"] for row in table] == ["done"] * TRIALS
+    assert all(row["value"] is not None for row in table)
+    after = records(project, "s")
+    assert sorted(after) == sorted(f"s-t{number}" for number in range(TRIALS))
+    for name, record in after.items():
+        statuses = [step["status"] for step in record["steps"]]
+        assert statuses.count("done") == 1, (name, statuses)
+        assert [entry["epoch"] for entry in record["history"]] == list(range(1, EPOCHS + 1)), name
+        assert {"RATE", "UNITS", "WAIT"} <= record["steps"][-1]["parameters"].keys()
+        if before[name]["status"] == "done" if name in before else False:
+            assert len(statuses) == 1, (name, statuses)
+
+
+def test_ray_a_node_killed_in_the_middle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = tuning_project(tmp_path)
+    # Both nodes and the client hold one token, as a real cluster does.
+    held = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32), "RAY_USAGE_STATS_ENABLED": "0"}
+    for name, value in {**held, "HOME": project.env["HOME"]}.items():
+        monkeypatch.setenv(name, value)
+        project.env[name] = value
+    project.env |= {"STORE": str(tmp_path / "store")}
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    try:
+        other = cluster.add_node(num_cpus=1)
+        client = begin(project, *ASKED, "--engine", "ray", "--address", cluster.address, "--slots", "2")
+        wait_until(lambda: in_the_middle(project), client)
+        before = records(project, "s")
+        cluster.remove_node(other, allow_graceful=False)
+        said = client.communicate(timeout=LIMIT_S)[0]
+        assert client.returncode == 0, said
+    finally:
+        cluster.shutdown()
+    check(project, before)
+    cut = [name for name, record in records(project, "s").items() if len(record["steps"]) > 1]
+    assert len(cut) == 1, "the trial of the node that was killed went on elsewhere"
+
+
+def test_local_the_client_killed_in_the_middle_and_started_again(tmp_path: Path) -> None:
+    project = tuning_project(tmp_path)
+    client = begin(project, *ASKED, "--slots", "2")
+    wait_until(lambda: in_the_middle(project), client)
+    before = records(project, "s")
+    client.kill()
+    client.communicate()
+    # One of the two trials that were at work is killed as well, as a machine's restart would do.
+    jobs = project.output / "studies" / "s" / "jobs"
+    name = next(name for name, record in before.items() if record["status"] == "running")
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(json.loads((jobs / f"{name.removeprefix('s-')}.process.json").read_text())["pid"], signal.SIGKILL)
+    refused = project.kwb("tune", *ASKED)
+    assert refused.returncode == 2
+    assert "./kwb tune --resume s" in refused.stderr
+    done = project.kwb("tune", "--resume", "s", "--slots", "2", "--format", "json", timeout=LIMIT_S)
+    assert done.returncode == 0, done.stderr
+    assert "was found at work" in done.stderr
+    assert len(json.loads(done.stdout)) == TRIALS
+    check(project, before)
+    assert len(records(project, "s")[name]["steps"]) == 2, "the killed trial went on from its last epoch"
