@@ -37,6 +37,7 @@ def tune(
     space: Path | None = None,
     engine: str = "local",
     address: str | None = None,
+    machine: str = "t4",
     slots: int | None = None,
     gpus: int | None = None,
     overrides: Mapping[str, Any] | None = None,
@@ -56,8 +57,9 @@ def tune(
         trials: How many sampled trials, beside the variants; with `resume`, how many in all if more than so far.
         variants: A table of parameters, one trial each.
         space: The search space; None: the comments in 02-train's parameters cell.
-        engine: "local" or "ray".
+        engine: "local", "ray" or "kaggle".
         address: Of a Ray cluster.
+        machine: Which of Kaggle's machines.
         slots: How many trials at once.
         gpus: Short for overriding GPU_COUNT.
         overrides: Settings and parameters of all trials.
@@ -115,26 +117,33 @@ def tune(
             asked["greater_is_better"] = direction == "maximize"
         asked["elsewhere"] = where is not None
         found = Study.create(settings, study, asked, storage=where)
-    _run(found, settings, engine, slots=slots, address=address, hours=hours)
+    _run(found, settings, engine, slots=slots, address=address, machine=machine, hours=hours)
     return found
 
 
 def _run(
-    study: Study, settings: Settings, engine: str, *, slots: int | None, address: str | None, hours: float | None
+    study: Study,
+    settings: Settings,
+    engine: str,
+    *,
+    slots: int | None,
+    address: str | None,
+    machine: str,
+    hours: float | None,
 ) -> None:
     end = time.monotonic() + hours * 3600 if hours else float("inf")
     with study.lock():
         show.note(f"Study {study.id}: {study.planned} trials of {settings.competition}, engine {engine}")
-        machine = make_engine(engine, settings, study.jobs, slots=slots, address=address)
+        trainer = make_engine(engine, settings, study.jobs, slots=slots, address=address, machine=machine)
         try:
-            rows = Loop(study, machine, settings.output_dir / "runs", end=end).run()
+            rows = Loop(study, trainer, settings.output_dir / "runs", end=end).run()
         except KeyboardInterrupt:
             show.note(
                 f"Go on with: ./kwb tune --resume {study.id}" + ("" if engine == "local" else f" --engine {engine}")
             )
             raise
         finally:
-            machine.close()
+            trainer.close()
     left = study.planned - sum(row["status"] != "not done" for row in rows)
     failed = [row for row in rows if row["status"] == "failed"]
     if failed:

@@ -12,7 +12,7 @@ from kaggle_workbench.settings import Settings
 from kaggle_workbench.tuning.trial import Trial
 
 Status = Literal["running", "done", "cut", "failed"]
-ENGINES = ("local", "ray")
+ENGINES = ("local", "ray", "kaggle")
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,13 @@ class Engine(Protocol):
 
 
 def make_engine(
-    name: str, settings: Settings, jobs: Path, *, slots: int | None = None, address: str | None = None
+    name: str,
+    settings: Settings,
+    jobs: Path,
+    *,
+    slots: int | None = None,
+    address: str | None = None,
+    machine: str = "t4",
 ) -> Engine:
     """The engine of that name.
 
@@ -100,6 +106,7 @@ def make_engine(
         jobs: Folder for what its trials leave beside their runs.
         slots: How many trials at once; None: as many as fit.
         address: Of a Ray cluster.
+        machine: Which of Kaggle's machines.
 
     Raises:
         UsageError: No such engine, or an address for one that has none.
@@ -115,4 +122,8 @@ def make_engine(
         from kaggle_workbench.tuning.engines.ray import RayEngine
 
         return RayEngine(settings, jobs, slots=slots, address=address)
+    if name == "kaggle":
+        from kaggle_workbench.tuning.engines.kaggle import KaggleEngine
+
+        return KaggleEngine(settings, machine_name=machine, slots=slots)
     raise UsageError(f"There is no engine {name!r}.", hint="The engines are: " + ", ".join(ENGINES) + ".")

@@ -44,6 +44,10 @@ def outcome(job: Path) -> dict[str, Any] | None:
 
 def main(job: Path) -> int:
     """Run the job, unless it is done already."""
+    # Ray's processes, and those started in the background, hand down "Ctrl-C is ignored" to the notebook's kernel.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM})
     asked = json.loads(job.read_bytes())
     parent = os.getppid()
     with locked(beside(job, LOCK), what=f"trial {asked['run_id']}", timeout_s=_WAIT_S):
