@@ -17,8 +17,11 @@ def register(subparsers: Any) -> None:
     tune.add_argument(
         "--space", type=Path, metavar="FILE", help="search space (TOML) instead of 02-train's `# search:` comments"
     )
-    tune.add_argument("--engine", default="local", metavar="NAME", help="where trials run: local (default) or ray")
+    tune.add_argument(
+        "--engine", default="local", metavar="NAME", help="where trials run: local (default), ray, kaggle"
+    )
     tune.add_argument("--address", metavar="A", help="address of a running Ray cluster; else one is started here")
+    tune.add_argument("--machine", default="t4", metavar="NAME", help="which of Kaggle's machines: cpu, t4, ... (t4)")
     tune.add_argument("--slots", type=_count, metavar="N", help="how many trials at once (as many as fit)")
     tune.add_argument("--competition", metavar="SLUG", help="instead of COMPETITION in variables.env")
     tune.add_argument("--gpus", type=int, metavar="N", help="how many GPUs to use; 0: trials on the CPU")
@@ -55,6 +58,7 @@ def _tune(options: argparse.Namespace) -> None:
         space=options.space,
         engine=options.engine,
         address=options.address,
+        machine=options.machine,
         slots=options.slots,
         gpus=options.gpus,
         overrides=parse_assignments(options.assignments),

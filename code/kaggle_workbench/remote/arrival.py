@@ -28,6 +28,9 @@ from kaggle_workbench.records import RECORD_FILE, Run
 from kaggle_workbench.settings import Settings, load_settings
 
 RESULT_FILE = "kwb-result.json"
+# Names the result's file where several runs share a session.
+OWN_RESULT = "KWB_RESULT"
+LOG_CHARS = 20_000
 TRAVEL_FILE = "kwb-travel.json"
 SUBMISSION_FILE = "submission.csv"
 # Attached files have been seen to appear only some time after a session has begun.
@@ -141,7 +144,7 @@ def take_up(dataset: str, run: str, settings: Settings) -> None:
             (fresh / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(found[wanted], fresh / name)
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copytree(fresh, target)
+        shutil.copytree(fresh, target, dirs_exist_ok=True)
     print(f"Run {run} goes on: {len(listed)} files taken up.")
 
 
@@ -176,12 +179,48 @@ def attached(dataset: str, *, holds: str = "", limit_s: float = MOUNT_S) -> Path
         time.sleep(_TICK_S)
 
 
-def lay_out() -> None:
-    """Lay out the results: the submission where Kaggle looks for it, and what the run is, with every file's hash."""
+def run_together(notebooks: Mapping[str, str]) -> None:
+    """Run the notebooks of several runs side by side, each in a process of its own with a GPU of its own.
+
+    Args:
+        notebooks: JSON of each, by its run's name.
+    """
+    output = load_settings().output_dir
+    with tempfile.TemporaryDirectory(prefix="kwb-") as work:
+        running = []
+        for number, (run, text) in enumerate(notebooks.items()):
+            source, executed = Path(work) / f"{number}.ipynb", Path(work) / f"{number}-executed.ipynb"
+            source.write_text(text, encoding="utf-8")
+            env = {**os.environ, "CUDA_VISIBLE_DEVICES": str(number), OWN_RESULT: f"kwb-result-{run}.json"}
+            words = [sys.executable, "-m", "papermill", str(source), str(executed), "--cwd", str(output)]
+            log = (Path(work) / f"{number}.log").open("w+", encoding="utf-8")
+            quiet = ["--log-output", "--no-progress-bar", "--kernel", "python3"]
+            process = subprocess.Popen([*words, *quiet], env=env, stdout=log, stderr=subprocess.STDOUT)
+            running.append((run, process, executed, log))
+            print(f"{run} runs on GPU {number}", flush=True)
+        for run, process, executed, log in running:
+            code = process.wait()
+            folder = output / "runs" / run
+            if executed.is_file() and folder.is_dir():
+                shutil.copyfile(executed, folder / "02-train.ipynb")
+            lay_out(run, f"kwb-result-{run}.json")
+            log.seek(0)
+            print(f"== {run} {'has ended' if code == 0 else 'FAILED'}\n{log.read()[-LOG_CHARS:]}", flush=True)
+            log.close()
+
+
+def lay_out(run: str = "", name: str = "") -> None:
+    """Lay out the results: the submission where Kaggle looks for it, and what the run is, with every file's hash.
+
+    Args:
+        run: The run; by default the one that was prepared.
+        name: Name of the result's file; by default the usual one.
+    """
+    run, name = run or _run, name or os.environ.get(OWN_RESULT) or RESULT_FILE
     settings = load_settings()
-    folder = settings.output_dir / "runs" / _run
+    folder = settings.output_dir / "runs" / run
     if not (folder / RECORD_FILE).is_file():
-        write_json(settings.output_dir / RESULT_FILE, {"run": _run, "uid": None, "status": "nothing", "files": {}})
+        write_json(settings.output_dir / name, {"run": run, "uid": None, "status": "nothing", "files": {}})
         return
     record = Run(folder).read()
     submission = folder / SUBMISSION_FILE
@@ -190,8 +229,8 @@ def lay_out() -> None:
     names = sorted(path for path in folder.rglob("*") if path.is_file() and not _is_hidden(path.relative_to(folder)))
     files = {path.relative_to(folder).as_posix(): sha256(path) for path in names}
     status = (record["steps"] or [{"status": "nothing"}])[-1]["status"]
-    document = {"run": _run, "uid": record["uid"], "status": status, "files": files}
-    write_json(settings.output_dir / RESULT_FILE, document)
+    document = {"run": run, "uid": record["uid"], "status": status, "files": files}
+    write_json(settings.output_dir / name, document)
 
 
 # --- Inside ---

@@ -121,7 +121,8 @@ def _log(client: Client, kernel: kernels.Saved, work: Path) -> str:
 
 
 def _verified(work: Path, run: str, url: str) -> Mapping[str, Any] | None:
-    file = work / RESULT_FILE
+    own = work / f"kwb-result-{run}.json"
+    file = own if own.is_file() else work / RESULT_FILE
     if not file.is_file():
         return None
     result: dict[str, Any] = json.loads(file.read_bytes())

@@ -295,9 +295,8 @@ def _fetch(store: Store, folder: Path, record: Mapping[str, Any], *, checkpoints
             continue
         wanted.append((entry, path))
     size = sum(entry.size for entry, _ in wanted)
-    show.note(
-        f"Fetching run {run_id} from {origin or store.address}: {show.plural(len(wanted) + 1, 'file')}, {human_bytes(size)}"
-    )
+    files = show.plural(len(wanted) + 1, "file")
+    show.note(f"Fetching run {run_id} from {origin or store.address}: {files}, {human_bytes(size)}")
     ledger = Ledger(folder, store)
     folder.mkdir(parents=True, exist_ok=True)
     with show.progress(size, f"run {run_id}") as bar:

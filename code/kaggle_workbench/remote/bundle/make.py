@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -122,15 +122,44 @@ def make(
         texts |= {name: content.decode("utf-8", "replace") for name, content in packed.files.items()}
     checks.refuse_secrets(texts, settings)
     whole = _document(document, made)
+    unsent = tuple(checks.unsent(settings, sources))
+    return _bundle(whole, tuple(lacking), unsent, packed.sha256 if packed else "")
+
+
+def _bundle(whole: dict[str, Any], missing: tuple[str, ...], unsent: tuple[str, ...], package_sha256: str) -> Bundle:
     text = json.dumps(whole, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
     if len(text.encode()) > MOST_BYTES:
         raise RefusedError(
             f"The notebook would have {len(text.encode()):,} bytes; Kaggle takes about {MOST_BYTES:,}.",
             hint="Use --code git, so that the package is not inside, or move data out of the notebook.",
         )
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    unsent = tuple(checks.unsent(settings, sources))
-    return Bundle(whole, text, digest, tuple(lacking), unsent, packed.sha256 if packed else "")
+    return Bundle(whole, text, hashlib.sha256(text.encode()).hexdigest(), missing, unsent, package_sha256)
+
+
+def together(bundles: Sequence[Bundle], runs: Sequence[str]) -> Bundle:
+    """Several bundles as one notebook that runs them side by side, each with a GPU of its own.
+
+    Args:
+        bundles: As `make` made them, of one place.
+        runs: Their runs' names.
+
+    Raises:
+        RefusedError: It is too large.
+    """
+    outer = bundles[0].document["cells"]
+    inner = {
+        run: json.dumps({**one.document, "cells": one.document["cells"][2:]}, ensure_ascii=False, sort_keys=True)
+        for run, one in zip(runs, bundles, strict=True)
+    }
+    about = f"{cells.text(outer[0])}\n\nSide by side in one session: {', '.join(f'`{run}`' for run in runs)}."
+    made = [
+        cells.markdown("about", about),
+        outer[1],
+        cells.code("together", _call("run_together", {"notebooks": inner}), hidden=True),
+    ]
+    whole = _document(bundles[0].document, made)
+    missing = tuple(sorted({name for one in bundles for name in one.missing}))
+    return _bundle(whole, missing, bundles[0].unsent, bundles[0].package_sha256)
 
 
 def _there(packed: package.Package | None) -> package.Package:
