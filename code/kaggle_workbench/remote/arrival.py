@@ -227,7 +227,8 @@ def lay_out(run: str = "", name: str = "") -> None:
     if submission.is_file() and submission.parent != settings.output_dir:
         shutil.copyfile(submission, settings.output_dir / SUBMISSION_FILE)
     names = sorted(path for path in folder.rglob("*") if path.is_file() and not _is_hidden(path.relative_to(folder)))
-    files = {path.relative_to(folder).as_posix(): sha256(path) for path in names}
+    # The record is written once more after this, with its heartbeat and its last word: it is known by its uid.
+    files = {path.relative_to(folder).as_posix(): sha256(path) for path in names if path.name != RECORD_FILE}
     status = (record["steps"] or [{"status": "nothing"}])[-1]["status"]
     document = {"run": run, "uid": record["uid"], "status": status, "files": files}
     write_json(settings.output_dir / name, document)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kaggle_workbench import show
+from kaggle_workbench import records, show
 from kaggle_workbench.competition.connect import connect
 from kaggle_workbench.errors import WorkError
 from kaggle_workbench.files import sha256
@@ -130,6 +130,14 @@ def _verified(work: Path, run: str, url: str) -> Mapping[str, Any] | None:
         raise WorkError(f"What the session left belongs to run {result['run']}, not to {run}.", hint=f"See {url}.")
     if result["status"] == "nothing":
         return None
+    try:
+        record = records.parse((work / "runs" / run / RECORD_FILE).read_bytes(), run)
+    except (OSError, ValueError) as error:
+        raise WorkError(
+            f"The record of run {run} came back damaged or not at all ({error}).", hint=f"See {url}."
+        ) from None
+    if record["uid"] != result["uid"]:
+        raise WorkError(f"What came back is another run of the name {run}.", hint=f"See {url}.")
     damaged = [
         name
         for name, digest in result["files"].items()
@@ -141,7 +149,8 @@ def _verified(work: Path, run: str, url: str) -> Mapping[str, Any] | None:
             f"{', '.join(damaged[:3])}.",
             hint=f"Call ./kwb pull {run} again; the files are at {url}/output.",
         )
-    return result
+    # What the run says of itself counts; the result's word is as old as its last cell.
+    return {**result, "status": (record["steps"] or [{"status": "nothing"}])[-1]["status"]}
 
 
 def _nothing(run: str, status: kernels.KernelStatus, log: str, url: str, *, goes_on: bool) -> WorkError:

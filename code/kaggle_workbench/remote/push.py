@@ -96,6 +96,7 @@ def push_together(
     machine_name: str,
     wait_hours: float = 0.0,
     poll_s: float = POLL_S,
+    quiet: bool = False,
 ) -> list[Push]:
     """Push trainings that share one session, each with a GPU of its own.
 
@@ -104,6 +105,7 @@ def push_together(
         machine_name: One of `machines.MACHINES`.
         wait_hours: How long to wait for a free session, in hours.
         poll_s: How often to ask while waiting.
+        quiet: Do not say again what is sent.
 
     Returns:
         The pushes, in the order of the trials.
@@ -112,7 +114,7 @@ def push_together(
         WorkbenchError: See `push`; then none of them was started.
     """
     plans = [make_plan("train", given, resume=resume, machine_name=machine_name) for given, resume in trials]
-    return _push(plans, wait_hours=wait_hours, poll_s=poll_s)
+    return _push(plans, wait_hours=wait_hours, poll_s=poll_s, quiet=quiet)
 
 
 def _push(
@@ -122,12 +124,13 @@ def _push(
     wait_hours: float = 0.0,
     dry_run: bool = False,
     poll_s: float = POLL_S,
+    quiet: bool = False,
 ) -> list[Push]:
     first = plans[0]
     with connect(first.settings) as source:
         check(source, first)
         owner = datasets.owner(source.client)
-        for plan in plans:
+        for plan in plans if not quiet else ():
             tell(plan, owner)
         if dry_run:
             show.note("Dry run: nothing was sent.")

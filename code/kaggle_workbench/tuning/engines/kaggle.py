@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kaggle_workbench import show
-from kaggle_workbench.competition.connect import connect
+from kaggle_workbench.competition.connect import connect, source_kind
 from kaggle_workbench.errors import RefusedError, WorkbenchError
 from kaggle_workbench.kaggle_api import Client, KaggleError, kernels
 from kaggle_workbench.kaggle_api.errors import SessionsError
@@ -42,6 +42,11 @@ class KaggleEngine:
     look_s = LOOK_S
 
     def __init__(self, settings: Settings, *, machine_name: str, slots: int | None = None) -> None:
+        if source_kind(settings) == "practice":
+            raise RefusedError(
+                f"{settings.competition} comes from the practice server here, which Kaggle's machines cannot see.",
+                hint="Set SOURCE=kaggle and a competition of Kaggle's, or take --engine local.",
+            )
         self.settings = load_settings({"SOURCE": "kaggle", "COMPETITION": settings.competition})
         self.machine = machine(machine_name)
         self._stack = ExitStack()
@@ -50,6 +55,8 @@ class KaggleEngine:
         self.together = 2 if self.machine.gpus == 2 else 1
         self._count = min(slots or 99, self.machine.at_once * self.together)
         self._waiting: list[KaggleHandle] = []
+        # Whether the last push found no free session; said once.
+        self._full = False
 
     def slots(self) -> list[Slot]:
         """The room there is."""
@@ -84,17 +91,20 @@ class KaggleEngine:
             group, self._waiting = self._waiting[: self.together], self._waiting[self.together :]
             trials = [(handle.given, handle.resumes()) for handle in group]
             try:
-                pushed = push_together(trials, machine_name=self.machine.shape)
+                pushed = push_together(trials, machine_name=self.machine.shape, quiet=self._full)
             except SessionsError as error:
                 # Sessions of others: these wait here, in their order.
                 for handle in group:
                     handle.wait(self.retry_s)
                 self._waiting = [*group, *self._waiting]
-                show.note(f"{error.message} Trying again every {self.retry_s:.0f} s.")
+                if not self._full:
+                    show.note(f"{error.message} Trying again every {self.retry_s:.0f} s.")
+                self._full = True
                 return
             except WorkbenchError as error:
                 self._split(group, error)
                 continue
+            self._full = False
             for handle, one in zip(group, pushed, strict=True):
                 handle.kernel = one.kernel
 
