@@ -276,3 +276,76 @@ def test_what_comes_back_is_verified_and_a_session_without_a_result_is_no_succes
     assert lost.returncode == 1
     assert "exceeded the max allowed execution duration" in lost.stderr, lost.stderr
     assert "left no result" in lost.stderr
+
+
+# --- Code competitions, and the rest of the protocol's refusals ---
+
+# Refusals while a run that goes on is sent; nothing was started by any of them.
+SENDING = {
+    "dataset-denied": "does not let this account do that",
+    "dataset-error": "The dataset title is taken",
+    "dataset-failed": "could not process the dataset",
+    "blob-refused": "does not let this account do that",
+    "upload-refused": "",
+}
+FETCHING = {
+    "kernel-denied": (4, "does not let this account do that"),
+    "kernel-gone": (2, "does not know what was asked for"),
+    "bad-token": (3, "does not accept your credentials"),
+    "out-of-order": (3, "is out of order at the moment"),
+}
+
+
+@pytest.mark.slow
+def test_a_finished_push_of_a_code_competition_is_submitted_or_the_page_is_told(
+    tmp_path: Path, machines: Machines
+) -> None:
+    made = project(tmp_path / "here", machines)
+    words = ("--competition", "tiny-code", "--machine", "cpu", "--set", "EPOCHS=1", "--set", "RUN_ID=code")
+    assert made.kwb("push", "train", *words).returncode == 0
+    early = made.kwb("push", "submit", "--resume", "code")
+    assert (early.returncode, "There is no run" in early.stderr or "not known" in early.stderr) in (
+        (2, True),
+        (4, True),
+    )
+    for name, (code, said) in FETCHING.items():
+        machines.refuse(name)
+        done = made.kwb("pull", "code")
+        assert (done.returncode, said in done.stderr) == (code, True), (name, done.stderr)
+        assert "Traceback" not in done.stderr
+        machines.accept_all()
+    assert made.kwb("pull", "code").returncode == 0
+    machines.forget_calls()
+    dry = made.kwb("push", "submit", "--resume", "code", "--dry-run")
+    assert (dry.returncode, machines.changes()) == (0, []), dry.stderr
+    for name, said in {
+        "code-submission-denied": "Press 'Submit to competition' at",
+        "wrong-accelerator": "does not allow; nothing was submitted",
+        "daily-limit": "Today's submissions to tiny-code are used up",
+        "submissions-closed": "takes no submissions any more",
+        "rules-submit": "The rules of tiny-code are not accepted",
+    }.items():
+        machines.refuse(name)
+        done = made.kwb("push", "submit", "--resume", "code")
+        assert (done.returncode, said in done.stderr) == (4, True), (name, done.stderr)
+        machines.accept_all()
+    sent = made.kwb("push", "submit", "--resume", "code", "-m", "first")
+    assert sent.returncode == 0, sent.stderr
+    assert len(machines.calls("CreateCodeSubmission")) >= 1
+    assert record(made, "code")["submission"]["ref"] > 0
+
+
+@pytest.mark.slow
+def test_refusals_while_a_run_is_sent_start_nothing(tmp_path: Path, machines: Machines) -> None:
+    made = project(tmp_path / "here", machines)
+    done = made.kwb("run", "data", "train", "--set", "RUN_ID=held", "--set", "EPOCHS=1", "--set", "GPU_COUNT=0")
+    assert done.returncode == 0, done.stderr
+    for name, said in SENDING.items():
+        machines.refuse(name)
+        done = made.kwb("push", "train", "--resume", "held", "--machine", "cpu", "--set", "EPOCHS=2")
+        assert done.returncode in ((3, 4) if name == "upload-refused" else (4,)), (name, done.stderr)
+        assert said in done.stderr, (name, done.stderr)
+        assert "Traceback" not in done.stderr
+        machines.accept_all()
+    assert machines.calls("SaveKernel") == []
+    assert machines.kernels == {}

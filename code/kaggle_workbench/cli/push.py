@@ -8,8 +8,11 @@ from typing import Any
 
 def register(subparsers: Any) -> None:
     """Add the commands of this group."""
-    push = subparsers.add_parser("push", help="train on Kaggle's machines")
-    push.add_argument("stage", metavar="STAGE", help="train")
+    push = subparsers.add_parser("push", help="train on Kaggle's or Colab's machines")
+    push.add_argument("stage", metavar="STAGE", help="train; or submit, for a code competition")
+    push.add_argument("--to", choices=("kaggle", "colab"), default="kaggle", help="where to (kaggle)")
+    push.add_argument("--drive", metavar="FOLDER", help="Colab: a folder of Google Drive that serves as STORE")
+    push.add_argument("-m", "--message", default="", metavar="TEXT", help="submit: for the list of submissions")
     push.add_argument("--competition", metavar="SLUG", help="instead of COMPETITION in variables.env")
     push.add_argument(
         "--set",
@@ -45,8 +48,33 @@ def register(subparsers: Any) -> None:
 
 def _push(options: argparse.Namespace) -> None:
     from kaggle_workbench.cli.run import parse_assignments
+    from kaggle_workbench.errors import UsageError
     from kaggle_workbench.remote.push import push
 
+    if options.to == "colab":
+        from kaggle_workbench.remote import colab
+
+        if options.resume or options.wheels or options.code == "git":
+            raise UsageError(
+                "--resume, --wheels and --code are for Kaggle.",
+                hint="On Colab a run goes on from its STORE: --drive FOLDER, and RUN_ID by --set.",
+            )
+        colab.push(
+            options.stage,
+            overrides=parse_assignments(options.assignments),
+            competition=options.competition,
+            machine_name=options.machine,
+            drive=options.drive,
+            dry_run=options.dry_run,
+        )
+        return
+    if options.stage == "submit":
+        from kaggle_workbench.remote.submit import submit
+
+        if not options.resume:
+            raise UsageError("Which run is to be submitted?", hint="./kwb push submit --resume RUN")
+        submit(options.resume, message=options.message, dry_run=options.dry_run)
+        return
     push(
         options.stage,
         overrides=parse_assignments(options.assignments),

@@ -7,6 +7,7 @@ before the session ends is no fault there: what comes after it is skipped, and t
 from __future__ import annotations
 
 import ast
+import importlib
 import json
 import os
 import shutil
@@ -30,6 +31,7 @@ from kaggle_workbench.settings import Settings, load_settings
 RESULT_FILE = "kwb-result.json"
 # Names the result's file where several runs share a session.
 OWN_RESULT = "KWB_RESULT"
+DRIVE = Path("/content/drive")
 LOG_CHARS = 20_000
 TRAVEL_FILE = "kwb-travel.json"
 SUBMISSION_FILE = "submission.csv"
@@ -48,6 +50,7 @@ def prepare(
     travel: str | None = None,
     wheels: Sequence[str] | None = None,
     gpu: bool = False,
+    drive: str | None = None,
     origin: Mapping[str, Any] | None = None,
 ) -> None:
     """Make this session ready for the stage's cells; called by the bundle.
@@ -59,6 +62,7 @@ def prepare(
         travel: "owner/slug" of the dataset that holds the run so far.
         wheels: "owner/slug" of a dataset of packages, and their names, to be installed from it.
         gpu: A GPU was asked for.
+        drive: A folder of Google Drive that is mounted and serves as STORE.
         origin: Commit and version the bundle was made from.
 
     Raises:
@@ -76,6 +80,8 @@ def prepare(
         os.environ.update(to_environment(own))
     if origin:
         os.environ[ORIGIN] = json.dumps(dict(origin))
+    if drive:
+        os.environ["STORE"] = str(mount_drive(drive))
     if wheels:
         install(wheels[0], wheels[1:])
     if gpu:
@@ -83,6 +89,23 @@ def prepare(
     if travel:
         take_up(travel, run, load_settings())
     _watch()
+
+
+def mount_drive(folder: str) -> Path:
+    """Mount Google Drive, which asks in the browser, and make a folder in it.
+
+    Raises:
+        MissingError: This is not Colab.
+    """
+    try:
+        drive = importlib.import_module("google.colab.drive")
+    except ImportError as error:
+        raise MissingError("Google Drive can be mounted in Colab only.", hint="Leave --drive out.") from error
+    drive.mount(str(DRIVE))
+    path = DRIVE / "MyDrive" / folder
+    path.mkdir(parents=True, exist_ok=True)
+    print(f"Checkpoints and results also go to {folder} in Google Drive.")
+    return path
 
 
 def prove_gpu() -> None:

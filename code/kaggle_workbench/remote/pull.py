@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kaggle_workbench import records, show
+from kaggle_workbench import show
 from kaggle_workbench.competition.connect import connect
 from kaggle_workbench.errors import WorkError
-from kaggle_workbench.files import sha256
 from kaggle_workbench.kaggle_api import Client, KaggleError, kernels
 from kaggle_workbench.masking import hidden
 from kaggle_workbench.records import RECORD_FILE, Run
-from kaggle_workbench.remote.arrival import RESULT_FILE
+from kaggle_workbench.remote.join import join, verified
 from kaggle_workbench.remote.ledger import Pushes, saved
 from kaggle_workbench.settings import Settings, load_settings
 from kaggle_workbench.stages import stored
-from kaggle_workbench.stores import open_store
 
 FIRST_POLL_S = 5.0
 MOST_POLL_S = 60.0
@@ -57,13 +54,13 @@ def pull(run: str, *, wait_hours: float = WAIT_HOURS, poll_s: float = FIRST_POLL
             fetched = _fetch(source.client, kernel, Path(work))
             log = _log(source.client, kernel, Path(work))
             try:
-                result = _verified(Path(work), run_id, kernel.url) if fetched else None
+                result = verified(Path(work), run_id, kernel.url) if fetched else None
                 if result is None:
                     raise _nothing(run_id, status, log, kernel.url, goes_on=(folder / RECORD_FILE).is_file())
             except WorkError as error:
                 pushes.update(entry["number"], status="failed", error=error.message)
                 raise
-            _join(settings, Path(work), run_id)
+            join(settings, Path(work), run_id)
     pushes.update(entry["number"], status="pulled", ended=result["status"])
     joined = Run(folder, hide=hidden(settings))
     _say(run_id, result["status"], joined.read(), kernel.url)
@@ -120,39 +117,6 @@ def _log(client: Client, kernel: kernels.Saved, work: Path) -> str:
         return ""
 
 
-def _verified(work: Path, run: str, url: str) -> Mapping[str, Any] | None:
-    own = work / f"kwb-result-{run}.json"
-    file = own if own.is_file() else work / RESULT_FILE
-    if not file.is_file():
-        return None
-    result: dict[str, Any] = json.loads(file.read_bytes())
-    if result["run"] != run:
-        raise WorkError(f"What the session left belongs to run {result['run']}, not to {run}.", hint=f"See {url}.")
-    if result["status"] == "nothing":
-        return None
-    try:
-        record = records.parse((work / "runs" / run / RECORD_FILE).read_bytes(), run)
-    except (OSError, ValueError) as error:
-        raise WorkError(
-            f"The record of run {run} came back damaged or not at all ({error}).", hint=f"See {url}."
-        ) from None
-    if record["uid"] != result["uid"]:
-        raise WorkError(f"What came back is another run of the name {run}.", hint=f"See {url}.")
-    damaged = [
-        name
-        for name, digest in result["files"].items()
-        if not (work / "runs" / run / name).is_file() or sha256(work / "runs" / run / name) != digest
-    ]
-    if damaged:
-        raise WorkError(
-            f"{show.plural(len(damaged), 'file')} of run {run} came back damaged or not at all: "
-            f"{', '.join(damaged[:3])}.",
-            hint=f"Call ./kwb pull {run} again; the files are at {url}/output.",
-        )
-    # What the run says of itself counts; the result's word is as old as its last cell.
-    return {**result, "status": (record["steps"] or [{"status": "nothing"}])[-1]["status"]}
-
-
 def _nothing(run: str, status: kernels.KernelStatus, log: str, url: str, *, goes_on: bool) -> WorkError:
     why = f" Kaggle says: {status.message.rstrip('.')}." if status.message else ""
     last = "\n".join(line for line in log.splitlines() if line.strip()).splitlines()[-LOG_LINES:]
@@ -162,12 +126,6 @@ def _nothing(run: str, status: kernels.KernelStatus, log: str, url: str, *, goes
         f"The session of run {run} ended ({status.status.lower().replace('_', ' ')}) and left no result.{why}{said}",
         hint=hint,
     )
-
-
-def _join(settings: Settings, work: Path, run: str) -> None:
-    """What came back is taken as a store: whichever copy goes on from the other wins."""
-    store = open_store(str(work / "runs"), base=work)
-    stored.bring(settings, store, run, checkpoints=True, origin="what came back")
 
 
 def _say(run: str, status: str, record: Mapping[str, Any], url: str) -> None:

@@ -59,6 +59,7 @@ def make(
     travel: str | None = None,
     wheels: str | None = None,
     gpu: bool = False,
+    drive: str | None = None,
 ) -> Bundle:
     """Make the notebook that does one stage of a run on another machine.
 
@@ -72,6 +73,7 @@ def make(
         travel: "owner/slug" of the dataset that holds the run so far; None: it begins there.
         wheels: "owner/slug" of the dataset with packages the image lacks; None: nothing is installed.
         gpu: A GPU was asked for, so that a session without one stops at once.
+        drive: On Colab, a folder of Google Drive that serves as STORE.
 
     Returns:
         The bundle. The same commit, settings and parameters give the same bytes.
@@ -106,6 +108,7 @@ def make(
         "travel": travel,
         "wheels": [wheels, *lacking] if wheels else None,
         "gpu": gpu,
+        "drive": drive,
         "origin": origin,
     }
     made = [
