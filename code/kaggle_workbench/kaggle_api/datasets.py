@@ -7,7 +7,14 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kaggle_workbench.kaggle_api.errors import DeniedError, GoneError, KaggleError, TimeLimitError
+from kaggle_workbench.kaggle_api.errors import (
+    DeniedError,
+    GoneError,
+    KaggleError,
+    TimeLimitError,
+    UnexpectedError,
+    UploadError,
+)
 from kaggle_workbench.show import note
 
 if TYPE_CHECKING:
@@ -37,7 +44,17 @@ def send(client: Client, ref: str, folder: Path, notes: str) -> None:
     size = sum(file.stat().st_size for file in folder.iterdir())
     limit_s = 2 * client.pace.call_s + size / client.pace.upload_bytes_per_s
     call = "version_dataset" if status(client, ref) else "create_dataset"
-    answer = client.call(call, tries=1, waits=False, limit_s=limit_s, folder=str(folder.resolve()), notes=notes)
+    try:
+        answer = client.call(call, tries=1, waits=False, limit_s=limit_s, folder=str(folder.resolve()), notes=notes)
+    except UnexpectedError as error:
+        if "unsuccessful" not in error.reason.lower():
+            raise
+        # The client's own words for storage that refuses a file.
+        raise UploadError(
+            f"The files of the dataset {ref} did not get through; nothing was started.",
+            hint="Check the network connection, then push again.",
+            reason=error.reason,
+        ) from error
     if answer.get("error") or str(answer.get("status", "ok")).lower() not in ("ok", ""):
         reason = str(answer.get("error") or answer.get("status"))
         raise DeniedError(
