@@ -240,6 +240,13 @@ def test_a_new_run_is_trained_there_and_submitted_from_here(tmp_path: Path, mach
     pulled = made.kwb("pull", "fre", "--wait-hours", "0.1")
     assert pulled.returncode == 0, pulled.stderr
     assert "places: kaggle" in pulled.stderr
+    for words, code, said in (
+        (("--set", "RUN_ID=fresh"), 2, "There is a run fresh already"),
+        (("--resume", "fresh"), 2, "The training of run fresh is finished"),
+    ):
+        again = made.kwb("push", "train", "--machine", "cpu", *words)
+        assert (again.returncode, said in again.stderr) == (code, True), again.stderr
+    assert len(machines.calls("SaveKernel")) == 1
     found = record(made, "fresh")
     assert (found["steps"][0]["place"], found["cv"]["metric"], len(found["history"])) == ("kaggle", "accuracy", 1)
     sent = made.kwb("run", "submit", "--set", "RUN_ID=fresh", "--set", "SUBMIT=true")
@@ -271,6 +278,8 @@ def test_what_comes_back_is_verified_and_a_session_without_a_result_is_no_succes
     assert pushed.returncode == 0, pushed.stderr
     ref = next(name for name in machines.kernels if "two" in name)
     machines.wait_for_log(ref, "steps an epoch", 120)
+    twice = made.kwb("push", "train", "--machine", "cpu", "--set", "RUN_ID=two")
+    assert (twice.returncode, "was pushed already, and is not back" in twice.stderr) == (4, True), twice.stderr
     machines.kill(ref)
     lost = made.kwb("pull", "two")
     assert lost.returncode == 1
@@ -346,3 +355,22 @@ def test_refusals_while_a_run_is_sent_start_nothing(tmp_path: Path, machines: Ma
         machines.accept_all()
     assert machines.calls("SaveKernel") == []
     assert machines.kernels == {}
+
+
+@pytest.mark.slow
+def test_a_package_that_the_image_lacks_travels_as_a_wheel(tmp_path: Path, hosted: Path) -> None:
+    with Machines(tmp_path / "kaggle", [hosted], hide=("humanize",)) as machines:
+        made = project(tmp_path / "here", machines)
+        notebook = made.folder / "code" / "02-train.ipynb"
+        document = json.loads(notebook.read_text())
+        cell = next(one for one in document["cells"] if one["id"] == "preprocess")
+        cell["source"] = ["import humanize\nprint('humanize is', humanize.__name__)\n", *cell["source"]]
+        notebook.write_text(json.dumps(document))
+        words = ("--machine", "cpu", "--set", "EPOCHS=1", "--set", "RUN_ID=rare")
+        dry = made.kwb("push", "train", *words, "--dry-run")
+        assert "Kaggle's image lacks humanize: --wheels sends it along" in dry.stderr, dry.stderr
+        pushed = made.kwb("push", "train", *words, "--wheels")
+        assert pushed.returncode == 0, pushed.stderr
+        pulled = made.kwb("pull", "rare")
+        assert pulled.returncode == 0, pulled.stderr
+        assert "Installed from tester/kwb-wheels-humanize: humanize" in machines.log(next(iter(machines.kernels)))

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from kaggle_workbench import show
+from kaggle_workbench import records, show
 from kaggle_workbench.competition import budget
 from kaggle_workbench.competition.connect import Source
 from kaggle_workbench.errors import RefusedError, UsageError
 from kaggle_workbench.kaggle_api import KaggleError, kernels
 from kaggle_workbench.records import Run
 from kaggle_workbench.remote import bundle, travel
+from kaggle_workbench.remote.ledger import Pushes
 from kaggle_workbench.remote.machines import Machine, machine
 from kaggle_workbench.settings import Settings, load_settings, require_root
 from kaggle_workbench.stages import resume as going_on
@@ -112,6 +113,12 @@ def make_plan(
     if resume is not None:
         run = Run.open(settings.output_dir, settings.run_id or resume)
         goes_on = bool(travel.files(run.folder))
+        going_on.settle(run, stage)
+        if records.trained_at(run.read()) and not given:
+            raise UsageError(
+                f"The training of run {run.id} is finished.",
+                hint=f"Submit it: ./kwb run submit --set RUN_ID={run.id}; or give what shall be different, with --set.",
+            )
         taken, said = going_on.carried(settings, known, run)
         for sentence in said:
             show.warn(sentence)
@@ -126,6 +133,11 @@ def make_plan(
         from kaggle_workbench.stages.execute import new_run_id
 
         run_id = settings.run_id or new_run_id(settings, [stage], claim=False)
+        if going_on.is_here(settings, run_id):
+            raise UsageError(
+                f"There is a run {run_id} already.", hint=f"Go on with it: --resume {run_id}; or choose another RUN_ID."
+            )
+    _refuse_running(settings.output_dir / "runs" / run_id, run_id)
     # The run pauses itself before its own end; the session's hard one comes later, when all is laid out.
     hours = min(wanted.hours - LEFT_FOR_THE_END_H, float(known.get("SESSION_HOURS") or wanted.hours))
     parameters = {**{name: value for name, value in known.items() if name not in OURS}, **own}
@@ -144,6 +156,16 @@ def make_plan(
         gpu=wanted.kind == "gpu",
     )
     return Plan(settings, stage, parameters, run_id, wanted, made, goes_on, internet, hours, code)
+
+
+def _refuse_running(folder: Path, run: str) -> None:
+    """One run must not go on in two places at once."""
+    last = (Pushes(folder).all() or [{}])[-1]
+    if last.get("status") == "running":
+        raise RefusedError(
+            f"Run {run} was pushed already, and is not back: {last.get('url')}",
+            hint=f"Fetch it first: ./kwb pull {run}",
+        )
 
 
 def check(source: Source, plan: Plan) -> None:
