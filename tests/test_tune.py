@@ -142,3 +142,18 @@ def test_variants_and_sampled_trials_one_of_them_failing(project: Project) -> No
     assert (folder / "table.csv").read_text().count("\n") == 4
     more = project.kwb("tune", "--resume", "mixed", "--format", "json")
     assert json.loads(more.stdout) == rows, "nothing is left, so nothing is run"
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_a_plot_for_each_parameter_that_moved_and_no_empty_one(count: int) -> None:
+    from types import SimpleNamespace
+
+    from kaggle_workbench.tuning.pictures import effects
+
+    study = SimpleNamespace(space=[], metric="accuracy")
+    rows = [
+        {"parameters": {f"P{one}": trial for one in range(count)} | {"SAME": 1}, "value": 0.9, "train": 0.8}
+        for trial in range(3)
+    ]
+    figure = effects(rows, study)  # type: ignore[arg-type]
+    assert [axes.get_xlabel() for axes in figure.axes if axes.axison] == [f"P{one}" for one in range(count)]

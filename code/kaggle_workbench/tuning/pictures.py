@@ -77,7 +77,8 @@ def effects(done: Sequence[dict[str, Any]], study: Study) -> Any:
     figure = Figure(figsize=(plots.WIDTH, 2.9 * ((len(names) + 1) // 2)), layout="constrained")
     figure.suptitle(f"Train and dev as each parameter is moved ({len(done)} trials)")
     grid = figure.subplots((len(names) + 1) // 2, 2, squeeze=False).flat
-    for axes, name in zip(grid, names, strict=False):
+    # The names first: `zip` takes one more of what comes first, and the rest of the grid is switched off below.
+    for name, axes in zip(names, grid, strict=False):
         points = [row for row in done if row[PARAMETERS].get(name) is not None]
         values = [row[PARAMETERS][name] for row in points]
         if not all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
@@ -103,7 +104,7 @@ def _optuna(name: str, study: Study) -> Any:
     from matplotlib import pyplot
     from optuna.visualization import matplotlib as drawn
 
-    axes = getattr(drawn, name)(study.optuna)
+    axes = getattr(drawn, name)(study.optuna, target_name=f"CV {study.metric}")
     figure = (axes.flat[0] if hasattr(axes, "flat") else axes).figure
     pyplot.close(figure)
     return figure
