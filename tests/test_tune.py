@@ -157,3 +157,11 @@ def test_a_plot_for_each_parameter_that_moved_and_no_empty_one(count: int) -> No
     ]
     figure = effects(rows, study)  # type: ignore[arg-type]
     assert [axes.get_xlabel() for axes in figure.axes if axes.axison] == [f"P{one}" for one in range(count)]
+
+
+def test_kaggles_machines_are_refused_before_there_is_a_study(project: Project) -> None:
+    (project.folder / "variants.csv").write_text("RATE\n0.05\n")
+    for words, code, said in (((), 4, "which Kaggle's machines cannot see"), (("--machine", "p100"), 2, "no machine")):
+        done = project.kwb("tune", "--variants", "variants.csv", "--engine", "kaggle", *words)
+        assert (done.returncode, said in done.stderr) == (code, True), done.stderr
+    assert not (project.output / "studies").exists()

@@ -90,6 +90,10 @@ def tune(
         raise UsageError(f"There is no engine {engine!r}.", hint="The engines are: " + ", ".join(ENGINES) + ".")
     if address and engine != "ray":
         raise UsageError(f"The engine {engine} has no address.", hint="Leave --address out, or take --engine ray.")
+    if engine == "kaggle":
+        from kaggle_workbench.tuning.engines.kaggle import refuse_here_only
+
+        refuse_here_only(settings, machine)
     where = storage or (settings.tune_storage.reveal() if settings.tune_storage else None)
     if resume is not None:
         if variants or space or study or own or overrides or competition:

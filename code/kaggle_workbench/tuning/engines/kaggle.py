@@ -28,6 +28,21 @@ RETRY_S = 60.0
 LOOK_S = 15.0
 
 
+def refuse_here_only(settings: Settings, machine_name: str) -> None:
+    """Refuse what Kaggle's machines cannot do, before there is a study.
+
+    Raises:
+        RefusedError: The competition is the practice server's.
+        UsageError: There is no such machine.
+    """
+    machine(machine_name)
+    if source_kind(settings) == "practice":
+        raise RefusedError(
+            f"{settings.competition} comes from the practice server here, which Kaggle's machines cannot see.",
+            hint="Set SOURCE=kaggle and a competition of Kaggle's, or take --engine local.",
+        )
+
+
 class KaggleEngine:
     """Trials as pushed notebooks.
 
@@ -42,11 +57,7 @@ class KaggleEngine:
     look_s = LOOK_S
 
     def __init__(self, settings: Settings, *, machine_name: str, slots: int | None = None) -> None:
-        if source_kind(settings) == "practice":
-            raise RefusedError(
-                f"{settings.competition} comes from the practice server here, which Kaggle's machines cannot see.",
-                hint="Set SOURCE=kaggle and a competition of Kaggle's, or take --engine local.",
-            )
+        refuse_here_only(settings, machine_name)
         self.settings = load_settings({"SOURCE": "kaggle", "COMPETITION": settings.competition})
         self.machine = machine(machine_name)
         self._stack = ExitStack()
