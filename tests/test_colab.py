@@ -1,13 +1,14 @@
 """`kwb push --to colab`: the notebook for a person, and the calls of Google's command.
 
-Google's command needs an account, so one of that name is made here. It keeps what it is called with, and gives back a
-run that was trained before; what the notebook itself does is tested with Kaggle's layout in test_bundle.py.
+Google's command needs an account, so one of that name is made here. It keeps what it is called with; it gives back a
+run that was trained before, or runs the notebook as Google's does: it goes on after an error, and ends with 0.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import sys
 import zipfile
 from pathlib import Path
@@ -21,7 +22,7 @@ from kaggle_workbench.remote.colab import GPUS
 from project_tools import Project, make_project
 
 COLAB = """#!{python}
-import pathlib, shutil, sys
+import os, pathlib, shutil, sys, zipfile
 here = pathlib.Path(__file__).parent
 words = sys.argv[1:]
 text = "" if sys.stdin.isatty() else sys.stdin.read()
@@ -30,8 +31,28 @@ with (here / "calls.txt").open("a") as log:
 if (here / "fails.txt").exists() and words[0] in (here / "fails.txt").read_text().split():
     print("[colab] Error: no entitlement for this accelerator")
     sys.exit(1)
+if words[0] == "exec":
+    print("KWB packed" if "KWB packed" in text else "KWB unpacked")
+if words[0] == "exec" and "-f" in words and (here / "content").is_dir():
+    # Google's goes on after an error, and ends with 0.
+    import nbformat
+    from nbclient import NotebookClient
+
+    content = here / "content"
+    os.environ.update(COLAB_RELEASE_TAG="x", INPUT_DIR=str(content / "input"), OUTPUT_DIR=str(content / "output"))
+    os.environ.pop("PYTHONPATH", None)
+    (content / "output").mkdir(exist_ok=True)
+    os.chdir(content)
+    notebook = nbformat.read(words[words.index("-f") + 1], as_version=4)
+    NotebookClient(notebook, timeout=300, kernel_name="python3", allow_errors=True).execute()
+    nbformat.write(notebook, here / "executed.ipynb")
+    with zipfile.ZipFile(here / "back.zip", "w") as archive:
+        for path in (content / "output").rglob("*"):
+            archive.write(path, path.relative_to(content / "output"))
 if words[0] == "download":
     shutil.copyfile(here / "back.zip", words[-1])
+if words[0] == "stop":
+    print("Session terminated" if not (here / "unknown.txt").exists() else "Session not found.")
 """
 
 
@@ -41,7 +62,7 @@ def project(tmp_path: Path) -> Project:
     bin.mkdir()
     made = make_project(tmp_path, env={"TMPDIR": str(tmp_path)})
     (made.folder / "variables.env").write_text("COMPETITION=tiny-digits\nSOURCE=kaggle\nEPOCHS=2\n")
-    tiny = tiny_competition(tmp_path / "hosted", "tiny-digits", rows=60, test_rows=20, side=8)
+    tiny = tiny_competition(tmp_path / "hosted", "tiny-digits", rows=200, test_rows=20, side=8)
     data = made.folder / "data" / "input" / "competitions" / "tiny-digits"
     data.mkdir(parents=True)
     with zipfile.ZipFile(tiny.folder / "files.zip") as archive:
@@ -135,3 +156,42 @@ def test_a_dry_run_rents_and_writes_nothing(project: Project) -> None:
     assert (done.returncode, "nothing was written or sent" in done.stderr) == (0, True), done.stderr
     assert not (bin / "calls.txt").exists()
     assert not (project.output / "colab").exists()
+
+
+def test_a_machine_that_was_perhaps_not_given_back_is_told(project: Project) -> None:
+    bin = google(project, back=trained(project))
+    (bin / "unknown.txt").touch()
+    done = project.kwb("push", "train", "--to", "colab", "--set", "RUN_ID=there")
+    assert (done.returncode, "look at `colab sessions`" in done.stderr) == (0, True), done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("--machine", "cpu"), 0, "Run there is here: done"),
+        (("--machine", "t4"), 1, "left no result"),
+        (("--machine", "cpu", "--set", "FAILS=true"), 1, "The training of run there on Colab failed"),
+    ],
+)
+def test_what_runs_there_is_judged_by_the_run_and_nothing_goes_on_after_an_error(
+    project: Project, words: tuple[str, ...], code: int, said: str
+) -> None:
+    bin = google(project)
+    shutil.copytree(project.folder / "data" / "input", bin / "content" / "input")
+    notebook = project.folder / "code" / "02-train.ipynb"
+    document = json.loads(notebook.read_text())
+    for cell in document["cells"]:
+        if cell["id"] == "parameters":
+            cell["source"] = [*cell["source"], "\nFAILS = False"]
+        if cell["id"] == "split":
+            cell["source"] = ["assert not FAILS\n", *cell["source"]]
+    notebook.write_text(json.dumps(document))
+    done = project.kwb("push", "train", "--to", "colab", "--set", "RUN_ID=there", "--set", "RECIPE=fast", *words)
+    assert (done.returncode, said in done.stderr) == (code, True), done.stderr
+    cells = [cell for cell in nbformat.read(bin / "executed.ipynb", as_version=4).cells if cell.cell_type == "code"]
+    errors = [cell.id for cell in cells if any(one.output_type == "error" for one in cell.outputs)]
+    assert len(errors) == (code != 0), errors
+    if errors:
+        after = cells[[cell.id for cell in cells].index(errors[0]) + 1 :]
+        assert not any(cell.outputs for cell in after), "what comes after an error is skipped"

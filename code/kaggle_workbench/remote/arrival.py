@@ -50,6 +50,8 @@ def prepare(
     travel: str | None = None,
     wheels: Sequence[str] | None = None,
     gpu: bool = False,
+    chip: str = "",
+    unattended: bool = False,
     drive: str | None = None,
     origin: Mapping[str, Any] | None = None,
 ) -> None:
@@ -62,6 +64,8 @@ def prepare(
         travel: "owner/slug" of the dataset that holds the run so far.
         wheels: "owner/slug" of a dataset of packages, and their names, to be installed from it.
         gpu: A GPU was asked for.
+        chip: Part of that GPU's name.
+        unattended: Nobody looks on, and what runs the cells goes on after an error: skip what comes after one.
         drive: A folder of Google Drive that is mounted and serves as STORE.
         origin: Commit and version the bundle was made from.
 
@@ -80,15 +84,15 @@ def prepare(
         os.environ.update(to_environment(own))
     if origin:
         os.environ[ORIGIN] = json.dumps(dict(origin))
+    _watch(unattended=unattended)
     if drive:
         os.environ["STORE"] = str(mount_drive(drive))
     if wheels:
         install(wheels[0], wheels[1:])
     if gpu:
-        prove_gpu()
+        prove_gpu(chip)
     if travel:
         take_up(travel, run, load_settings())
-    _watch()
 
 
 def mount_drive(folder: str) -> Path:
@@ -108,11 +112,14 @@ def mount_drive(folder: str) -> Path:
     return path
 
 
-def prove_gpu() -> None:
-    """Stop at once when this session has no GPU; `open_stage` proves later that it computes.
+def prove_gpu(chip: str = "") -> None:
+    """Stop at once when this session has no such GPU; `open_stage` proves later that it computes.
+
+    Args:
+        chip: Part of its name; any will do without.
 
     Raises:
-        MissingError: The driver counts none.
+        MissingError: The driver counts none, or another one.
     """
     from kaggle_workbench.devices import driver_gpus
 
@@ -122,7 +129,13 @@ def prove_gpu() -> None:
             "A GPU was asked for, and this session has none. Nothing was trained.",
             hint="Look at the accelerator in the session's settings and at your quota, then push again.",
         )
-    print(f"This session has {len(found)} GPU{'s' if len(found) > 1 else ''}: {', '.join(gpu.name for gpu in found)}.")
+    names = ", ".join(gpu.name for gpu in found)
+    if chip and not any(chip.lower() in gpu.name.lower() for gpu in found):
+        raise MissingError(
+            f"A GPU {chip} was asked for, and this session has {names}. Nothing was trained.",
+            hint="Look at the accelerator in the session's settings, then push again.",
+        )
+    print(f"This session has {len(found)} GPU{'s' if len(found) > 1 else ''}: {names}.")
 
 
 def install(dataset: str, packages: Sequence[str]) -> None:
@@ -260,18 +273,29 @@ def lay_out(run: str = "", name: str = "") -> None:
 # --- Inside ---
 
 
-def _watch() -> None:
+def _watch(*, unattended: bool) -> None:
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     if shell is None:
         return
-    shell.events.register("post_run_cell", _after_cell)
+    shell.events.register("post_run_cell", _after_any_cell if unattended else _after_cell)
     shell.ast_transformers.append(_Pausing())
     shell.user_ns["_kwb_paused"] = _paused
 
 
 def _after_cell(_: Any) -> None:
     lay_out()
+
+
+def _after_any_cell(result: Any) -> None:
+    if (result.error_before_exec or result.error_in_exec) is not None:
+        print("The cells below are skipped.", flush=True)
+        _skip_the_rest()
+    lay_out()
+
+
+def _skip_the_rest() -> None:
+    sys.modules["IPython"].get_ipython().input_transformers_cleanup.append(lambda lines: [])
 
 
 class _Pausing(ast.NodeTransformer):
@@ -299,8 +323,7 @@ def _paused(error: Exception) -> None:
     print(f"{error}\nThe cells below are skipped: the run goes on elsewhere from here.", flush=True)
     paused(error)
     lay_out()
-    shell = sys.modules["IPython"].get_ipython()
-    shell.input_transformers_cleanup.append(lambda lines: [])
+    _skip_the_rest()
 
 
 def _files(folder: Path, work: Path) -> Iterator[Path]:

@@ -30,6 +30,9 @@ from kaggle_workbench.stages.parameters import split
 COMMAND = "colab"
 # The command takes an unknown name for an A100 without a word.
 GPUS = {"cpu": "", "t4": "T4", "l4": "L4", "g4": "G4", "a100": "A100", "h100": "H100"}
+# What the driver calls it, where that is another name.
+RELEASED = "terminated"
+CHIPS = {"G4": "RTX PRO 6000"}
 NEW_S, FILE_S, STOP_S = 600.0, 1800.0, 300.0
 # Files beyond this are fetched better by a notebook in the browser, with Colab's own secrets.
 MOST_UPLOAD = 500_000_000
@@ -39,7 +42,7 @@ import pathlib, zipfile
 folder = pathlib.Path("{folder}")
 folder.mkdir(parents=True, exist_ok=True)
 zipfile.ZipFile("/content/kwb-data.zip").extractall(folder)
-print("unpacked into", folder)
+print("KWB unpacked")
 """
 PACK = """
 import pathlib, zipfile
@@ -48,8 +51,9 @@ with zipfile.ZipFile("{back}", "w", zipfile.ZIP_DEFLATED) as archive:
     for path in [root / "kwb-result.json", *sorted((root / "runs" / "{run}").rglob("*"))]:
         if path.is_file():
             archive.write(path, path.relative_to(root))
-print("packed")
+print("KWB packed")
 """
+UNPACKED, PACKED = "KWB unpacked", "KWB packed"
 
 
 @dataclass(frozen=True)
@@ -107,9 +111,20 @@ def push(
     gpu = GPUS[machine_name.lower()]
     values = {name: value for name, value in known.items() if name not in ("COMPETITION", "SOURCE", "RUN_ID")}
     values |= own | ({} if gpu else {"GPU_COUNT": 0}) | ({"SESSION_HOURS": hours} if hours else {})
-    made = bundle.make(settings, stage, parameters=values, run_id=run, place="colab", gpu=bool(gpu), drive=drive)
     command = shutil.which(COMMAND)
     by_hand = command is None or drive is not None or stage != "train"
+    made = bundle.make(
+        settings,
+        stage,
+        parameters=values,
+        run_id=run,
+        place="colab",
+        gpu=bool(gpu),
+        chip=CHIPS.get(gpu, gpu),
+        # Google's command goes on with the next cell after an error, and ends with 0.
+        unattended=not by_hand,
+        drive=drive,
+    )
     show.note(
         f"Run {run}: {stage} of {settings.competition} on Colab, {gpu or 'CPU'}, {made.size / 1000:.0f} kB, "
         + ("by hand" if by_hand else "by Google's colab command")
@@ -164,12 +179,20 @@ def _run_there(command: str, file: Path, run: str, gpu: str, settings: Settings,
             show.note(f"Sending the data ({human_bytes(packed.stat().st_size)}) ...")
             _call([command, "upload", "-s", name, str(packed), "/content/kwb-data.zip"], FILE_S, "send the data")
             unpack = UNPACK.format(folder=f"{INPUT}/{settings.competition}")
-            _call([command, "exec", "-s", name, "--timeout", "600"], FILE_S, "unpack the data", text=unpack)
+            _call(
+                [command, "exec", "-s", name, "--timeout", "600"],
+                FILE_S,
+                "unpack the data",
+                text=unpack,
+                expect=UNPACKED,
+            )
             show.note(f"Training on Colab (at most {limit_s / 3600:g} h) ...")
             words = [command, "exec", "-s", name, "-f", str(file), "--timeout", str(round(limit_s))]
             failed = _call(words, limit_s + 600, "run the notebook", shown=True, must=False)
             pack = PACK.format(output=OUTPUT, run=run, back=BACK)
-            _call([command, "exec", "-s", name, "--timeout", "600"], FILE_S, "pack the results", text=pack)
+            _call(
+                [command, "exec", "-s", name, "--timeout", "600"], FILE_S, "pack the results", text=pack, expect=PACKED
+            )
             back = Path(work) / "back.zip"
             _call([command, "download", "-s", name, BACK, str(back)], FILE_S, "fetch the results")
             with zipfile.ZipFile(back) as archive:
@@ -188,13 +211,24 @@ def _run_there(command: str, file: Path, run: str, gpu: str, settings: Settings,
 
 def _release(command: str, name: str) -> None:
     try:
-        _call([command, "stop", "-s", name], STOP_S, "give the machine back")
+        # For a name that it does not know it says so, and ends with 0 as well.
+        _call([command, "stop", "-s", name], STOP_S, "give the machine back", expect=RELEASED)
     except (MissingError, WorkError) as error:
-        show.warn(f"{error.message} Do it yourself, since it costs compute units: {COMMAND} stop -s {name}")
+        show.warn(
+            f"{error.message} A machine that is still rented costs compute units: look at `{COMMAND} sessions`, and "
+            f"give it back with `{COMMAND} stop -s {name}`."
+        )
 
 
 def _call(
-    words: list[str], limit_s: float, what: str, *, text: str = "", shown: bool = False, must: bool = True
+    words: list[str],
+    limit_s: float,
+    what: str,
+    *,
+    text: str = "",
+    shown: bool = False,
+    must: bool = True,
+    expect: str = "",
 ) -> str:
     """Run the command; what it said last when it failed and need not succeed."""
     try:
@@ -209,7 +243,7 @@ def _call(
         )
     except subprocess.TimeoutExpired as error:
         raise WorkError(f"Google's colab command did not {what} within {limit_s / 60:.0f} min.") from error
-    if done.returncode == 0:
+    if done.returncode == 0 and expect.lower() in (done.stdout or "").lower():
         return ""
     said = show.one_line((done.stdout or "").strip().splitlines()[-1]) if (done.stdout or "").strip() else ""
     if not must:

@@ -21,6 +21,7 @@ class Machine:
         gpus: How many GPUs it has.
         at_once: How many such sessions an account may have.
         hours: Longest session.
+        chip: Part of its GPU's name, as the driver says it.
     """
 
     shape: str
@@ -29,17 +30,18 @@ class Machine:
     gpus: int
     at_once: int
     hours: float
+    chip: str = ""
 
 
 # As of 2026-09, by Kaggle's public documents and quoted answers; some only for certain competitions.
 MACHINES: dict[str, Machine] = {
     "cpu": Machine(NO_ACCELERATOR, "CPU", "cpu", 0, 5, 12),
-    "t4": Machine("NvidiaTeslaT4", "2 GPUs T4", "gpu", 2, 2, 12),
-    "l4": Machine("NvidiaL4", "4 GPUs L4", "gpu", 4, 2, 12),
-    "l4x1": Machine("NvidiaL4X1", "1 GPU L4", "gpu", 1, 2, 12),
-    "a100": Machine("NvidiaTeslaA100", "1 GPU A100", "gpu", 1, 2, 12),
-    "h100": Machine("NvidiaH100", "1 GPU H100", "gpu", 1, 2, 12),
-    "rtx-pro-6000": Machine("NvidiaRtxPro6000", "1 GPU RTX Pro 6000", "gpu", 1, 2, 12),
+    "t4": Machine("NvidiaTeslaT4", "2 GPUs T4", "gpu", 2, 2, 12, "T4"),
+    "l4": Machine("NvidiaL4", "4 GPUs L4", "gpu", 4, 2, 12, "L4"),
+    "l4x1": Machine("NvidiaL4X1", "1 GPU L4", "gpu", 1, 2, 12, "L4"),
+    "a100": Machine("NvidiaTeslaA100", "1 GPU A100", "gpu", 1, 2, 12, "A100"),
+    "h100": Machine("NvidiaH100", "1 GPU H100", "gpu", 1, 2, 12, "H100"),
+    "rtx-pro-6000": Machine("NvidiaRtxPro6000", "1 GPU RTX Pro 6000", "gpu", 1, 2, 12, "RTX PRO 6000"),
 }
 
 

@@ -154,6 +154,7 @@ def make_plan(
         travel=LATER if goes_on else None,
         wheels=LATER if with_wheels else None,
         gpu=wanted.kind == "gpu",
+        chip=wanted.chip,
     )
     return Plan(settings, stage, parameters, run_id, wanted, made, goes_on, internet, hours, code)
 

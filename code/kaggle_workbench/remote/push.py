@@ -199,6 +199,7 @@ def _again(plan: Plan, dataset: str | None, extra: str | None) -> bundle.Bundle:
         travel=dataset,
         wheels=extra,
         gpu=plan.machine.kind == "gpu",
+        chip=plan.machine.chip,
     )
 
 

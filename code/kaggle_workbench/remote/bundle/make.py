@@ -59,6 +59,8 @@ def make(
     travel: str | None = None,
     wheels: str | None = None,
     gpu: bool = False,
+    chip: str = "",
+    unattended: bool = False,
     drive: str | None = None,
 ) -> Bundle:
     """Make the notebook that does one stage of a run on another machine.
@@ -73,6 +75,8 @@ def make(
         travel: "owner/slug" of the dataset that holds the run so far; None: it begins there.
         wheels: "owner/slug" of the dataset with packages the image lacks; None: nothing is installed.
         gpu: A GPU was asked for, so that a session without one stops at once.
+        chip: Part of that GPU's name, so that a session with another one stops, too.
+        unattended: What runs the notebook goes on after an error; see `arrival.prepare`.
         drive: On Colab, a folder of Google Drive that serves as STORE.
 
     Returns:
@@ -108,6 +112,8 @@ def make(
         "travel": travel,
         "wheels": [wheels, *lacking] if wheels else None,
         "gpu": gpu,
+        "chip": chip,
+        "unattended": unattended,
         "drive": drive,
         "origin": origin,
     }
