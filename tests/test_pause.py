@@ -368,8 +368,8 @@ def test_ctrl_c_outside_a_training_stops_cleanly(here: Project, tmp_path: Path) 
         running.wait_for(text)
         time.sleep(wait_s)
         running.process.send_signal(signal.SIGTERM if number % 2 == 0 else signal.SIGINT)
-        # An interrupt that meets Python in the middle of an `exec` of text (namedtuple, while papermill is imported) makes it
-        # end by the signal, though the interrupt was handled; a shell calls both 130.
+        # An interrupt that meets Python in an `exec` of text (namedtuple, while papermill is imported) makes it end by
+        # the signal, though the interrupt was handled; a shell calls both 130.
         assert running.end(30) in (130, -signal.SIGINT), running.said()
         assert "Traceback" not in running.said()
         assert running.lines[-1] == "kwb: stopped."
