@@ -40,6 +40,7 @@ MOUNT_S = 180.0
 INSTALL_S = 900.0
 _TICK_S = 1.0
 _run = ""
+_watched = False
 
 
 def prepare(
@@ -274,13 +275,17 @@ def lay_out(run: str = "", name: str = "") -> None:
 
 
 def _watch(*, unattended: bool) -> None:
+    global _watched
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
-    if shell is None:
+    if shell is None or _watched:
         return
+    _watched = True
     shell.events.register("post_run_cell", _after_any_cell if unattended else _after_cell)
-    shell.ast_transformers.append(_Pausing())
-    shell.user_ns["_kwb_paused"] = _paused
+    if unattended or os.environ.get("KAGGLE_KERNEL_RUN_TYPE") == "Batch":
+        # A person would find all cells dead afterwards; there, a pause stops "Run all" as any error does.
+        shell.ast_transformers.append(_Pausing())
+        shell.user_ns["_kwb_paused"] = _paused
 
 
 def _after_cell(_: Any) -> None:
