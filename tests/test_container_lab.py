@@ -97,10 +97,10 @@ def test_a_training_stopped_here_goes_on_in_the_container(project: Path, url: st
         assert child.stderr is not None
         assert any("1/2" in line for line in child.stderr)
         child.send_signal(signal.SIGINT)
-        child.stderr.read()
-    assert child.returncode == 1
+        said = child.stderr.read()
+    assert child.returncode == 1, said
     runs = project / "data/output/runs"
-    assert json.loads((runs / "stopped/record.json").read_text())["status"] == "paused"
+    assert json.loads((runs / "stopped/record.json").read_text())["status"] == "paused", said
     tools.give(project / "data", USER)
     jax = f"pip install -q --user --break-system-packages jax=={version('jax')} keras=={version('keras')}"
     command = f"python3 -m {jax} numpy=={version('numpy')} && kwb run train --resume stopped"
