@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -12,7 +13,13 @@ from typing import Any, TextIO
 def note(text: str) -> None:
     """Say one thing to the person, on stderr, so that stdout stays a result; in a notebook as plain output."""
     # JupyterLab shows stderr on red, as if something had failed.
-    print(text, file=sys.stdout if in_notebook() else sys.stderr, flush=True)
+    stream = sys.stdout if in_notebook() else sys.stderr
+    try:
+        print(text, file=stream, flush=True)
+    except RuntimeError:
+        # Said by a signal's handler that has interrupted printing, which cannot be begun twice.
+        with contextlib.suppress(OSError, ValueError):
+            os.write(2, f"{text}\n".encode())
 
 
 def warn(text: str) -> None:
