@@ -96,7 +96,7 @@ def test_variables_and_secrets_of_a_container(project: Path, spec: Spec, monkeyp
         "INPUT_DIR": "/project/data/input",
     }
     assert variables.secret == {"KAGGLE_KEY": "abc", "OTHER_SECRET": "xyz", "KAGGLE_API_TOKEN": "from-environment"}
-    assert variables.missing == ("KAGGLE_USERNAME", "MONGODB_URI")
+    assert variables.missing == ("KAGGLE_USERNAME", "MONGODB_URI", "TUNE_STORAGE")
     assert "abc" not in repr(variables)
 
 

@@ -190,12 +190,13 @@ def _packages(root: str, hidden: Sequence[str]) -> list[str]:
         # Where layers are not allowed the packages stay read-only.
         f"mount -t overlay overlay -o {options} {root}{site} 2>/dev/null || true",
     ]
+    # A function with short calls: one argument of a command holds 128 KiB, and hundreds of names may be hidden.
+    # Files of another user's environment cannot be removed even in a layer; they are covered.
+    path = f'{root}{site}/"$2"'
+    mask = f'mount --bind {layer}/"$1" {path} 2>/dev/null || mount --bind {layer}/nothing {path}'
+    lines.append(f"hide() {{ [ ! -e {path} ] || rm -rf {path} 2>/dev/null || {{ {mask}; }}; }}")
     for name in hidden:
-        path = f"{root}{site}/{shlex.quote(name)}"
-        # Files of another user's environment cannot be removed even in a layer; they are covered.
-        cover = f"{layer}/empty" if name.endswith("-info") else f"{layer}/gone"
-        mask = f"mount --bind {cover} {path} 2>/dev/null || mount --bind {layer}/nothing {path}"
-        lines.append(f"[ ! -e {path} ] || rm -rf {path} 2>/dev/null || {{ {mask}; }}")
+        lines.append(f"hide {'empty' if name.endswith('-info') else 'gone'} {shlex.quote(name)}")
     command = Path(sys.executable).with_name("kwb")
     if command.exists():
         lines.append(f"mount --bind {layer}/nothing {root}{shlex.quote(str(command))}")
