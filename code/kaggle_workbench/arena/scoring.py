@@ -66,9 +66,11 @@ def score(competition: Competition, file: Path) -> Scores:
     """
     solution = read_solution(competition)
     rows = _rows(file, competition.max_submission_bytes, 2 * len(solution.answers) + SPARE_ROWS)
-    values = _check(rows, solution)
+    kind = competition.metric.values
+    # A list of labels or a mask is text, also when it happens to be one number.
+    numeric = kind in ("number", "probability") or (kind == "label" and solution.numeric)
+    values = _check(rows, solution, numeric=numeric, may_be_empty=kind == "mask")
     answers = solution.answers
-    numeric = competition.metric.values == "number" or solution.numeric
     try:
         true = [_typed(answers[id], numeric) for id in answers]
         guess = [_typed(values[id], numeric) for id in answers]
@@ -158,7 +160,9 @@ def _unpacked(file: Path, most: int) -> bytes:
     return data
 
 
-def _check(rows: list[list[str]], solution: Solution) -> dict[str, tuple[str, ...]]:
+def _check(
+    rows: list[list[str]], solution: Solution, *, numeric: bool, may_be_empty: bool
+) -> dict[str, tuple[str, ...]]:
     header, body = rows[0], rows[1:]
     wanted = [solution.id_column, *solution.targets]
     if sorted(header) != sorted(wanted):
@@ -189,9 +193,10 @@ def _check(rows: list[list[str]], solution: Solution) -> dict[str, tuple[str, ..
     known = {id: cells for id, cells in values.items() if id in solution.answers}
     # A class may be called "None"; then that word is a value.
     blank = MISSING - {value.lower() for row in solution.answers.values() for value in row}
-    empty = [id for id, cells in known.items() if any(cell.lower() in blank for cell in cells)]
+    # "Nothing here" is a mask, too.
+    empty = [id for id, cells in known.items() if not may_be_empty and any(cell.lower() in blank for cell in cells)]
     _tell(faults, empty, f"rows have no value (by {solution.id_column})")
-    if solution.numeric:
+    if numeric:
         wrong = [
             f"{id} ({cell[:20]!r})"
             for id, cells in known.items()
