@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import functools
 import itertools
+import json
+import os
 import re
 import shlex
+import shutil
 import subprocess
 import tomllib
 from collections.abc import Iterator
@@ -17,6 +21,7 @@ import pytest
 from kaggle_workbench import cli
 from kaggle_workbench.errors import WorkbenchError
 from kaggle_workbench.settings import SECRET_NAMES, SETTINGS
+from project_tools import Project, make_project
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = sorted((ROOT / "docs").glob("*.md"))
@@ -30,6 +35,15 @@ PACKAGE = ROOT / "code" / "kaggle_workbench"
 OTHERS_FLAGS = {"--unzip"}
 # Variables and files that only other programs know.
 OTHERS_NAMES = {"PIP_INDEX_URL", "name.csv.zip"}
+
+# Commands of README that the tests do not run as they stand: why, or the words added so that they can be.
+NOT_RUN = {
+    "test": "this is it",
+    "pull RUN": "needs a session on Kaggle's machines; tests/test_push.py",
+    "arena serve": "serves until it is stopped; tests/test_arena_launch.py",
+    "push train --dry-run": "asks Kaggle for the rules and the week's GPU time; tests/test_push.py",
+}
+ADDED = {"bench --quick": "--dry-run", "tune --trials 20": "--dry-run", "run --gpus 0": "--set EPOCHS=1"}
 
 ids = {"ids": lambda page: str(page.relative_to(ROOT))}
 
@@ -231,3 +245,90 @@ def test_every_dependency_has_its_reason() -> None:
     names = {re.match(r"[\w-]*", line)[0].lower() for line in listed}  # type: ignore[index]
     families = re.compile(r"(types|.*-stubs)(-.*)?|kaggle-workbench|")
     assert [name for name in sorted(names) if not families.fullmatch(name) and name not in page] == []
+
+
+# --- what README says to type, typed ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Project:
+    """A copy of the project with its practice competitions, and no credentials."""
+    project = make_project(tmp_path, env={"TF_CPP_MIN_LOG_LEVEL": "3"})
+    shutil.copytree(ROOT / "data" / "practice", project.folder / "data" / "practice")
+    return project
+
+
+def section(page: Path, heading: str) -> str:
+    found = re.search(rf"^## {heading}\n(.*?)(?=^## |\Z)", page.read_text(encoding="utf-8"), re.M | re.S)
+    assert found, f"{page.name} has no section {heading!r}"
+    return found[1]
+
+
+@pytest.mark.slow
+def test_commands_of_readme(copy: Project) -> None:
+    """From top to bottom, each that needs nothing from outside."""
+    typed = list(dict.fromkeys(" ".join(shlex.quote(word) for word in words) for words in commands(ROOT / "README.md")))
+    assert set(NOT_RUN) | set(ADDED) <= set(typed), "a command that is no longer there"
+    for line in typed:
+        if line in NOT_RUN:
+            continue
+        runs = copy.output / "runs"
+        newest = sorted((path.name for path in runs.iterdir()), reverse=True) if runs.is_dir() else []
+        submissions = [runs / run / "submission.csv" for run in newest]
+        words, names = shlex.split(f"{line} {ADDED.get(line, '')}"), iter(newest)
+        words = [next(names) if word == "RUN" else word for word in words]
+        if "submission.csv" in words:
+            shutil.copy2(next(file for file in submissions if file.exists()), copy.folder)
+        done = copy.kwb(*words, timeout=900)
+        assert done.returncode == 0, f"kwb {' '.join(words)}\n{done.stdout[-2000:]}{done.stderr[-3000:]}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("slug", ["digit-recognizer", "titanic"])
+def test_changing_the_model_as_readme_says(slug: str, copy: Project) -> None:
+    example = re.search(r"^```python\n(.*?)^```$", section(ROOT / "README.md", "Change the model"), re.M | re.S)
+    assert example
+    (function,) = ast.parse(example[1]).body
+    assert isinstance(function, ast.FunctionDef)
+    notebook = copy.folder / "code" / "02-train.ipynb"
+    document = json.loads(notebook.read_text())
+    changed = 0
+    for cell in document["cells"]:
+        source = "".join(cell["source"])
+        if cell["cell_type"] != "code" or f"def {function.name}(" not in source:
+            continue
+        old = next(node for node in ast.parse(source).body if getattr(node, "name", "") == function.name)
+        lines = source.splitlines()
+        lines[old.lineno - 1 : old.end_lineno] = example[1].splitlines()
+        cell["source"], changed = "\n".join(lines), changed + 1
+    assert changed == 1
+    notebook.write_text(json.dumps(document))
+    done = copy.kwb("run", "--competition", slug, "--set", "SOURCE=practice", "--set", "EPOCHS=3", timeout=900)
+    assert done.returncode == 0, done.stderr[-3000:]
+    (record,) = (json.loads(path.read_text()) for path in copy.output.glob("runs/*/record.json"))
+    assert record["lb"]["public"] is not None
+    assert record["cv"]["score"] > {"digit-recognizer": 0.93, "titanic": 0.75}[slug]
+
+
+def test_updating_a_copy_as_readme_says(tmp_path: Path) -> None:
+    """The original and the copy have both moved on; afterwards the copy has both changes."""
+    original, copied = tmp_path / "original", tmp_path / "copy"
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "GIT_CONFIG_NOSYSTEM": "1"}
+    env |= {f"GIT_{who}_{what}": "a@b" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+
+    def shell(script: str, folder: Path) -> None:
+        subprocess.run(["sh", "-ec", script], cwd=folder, env=env, check=True, capture_output=True)
+
+    original.mkdir()
+    shutil.copy2(ROOT / "variables.env", original)
+    shell("git init -q -b main && git add . && git commit -qm one", original)
+    shell(f"git clone -q '{original}' '{copied}'", tmp_path)
+    shell("echo new > new.txt && git add . && git commit -qm two", original)
+    shell("sed -i 's/^COMPETITION=.*/COMPETITION=titanic/' variables.env && git commit -qam mine", copied)
+    ((_, script),) = [
+        (found[1], found[2])
+        for found in re.finditer(r"^```(sh)\n(.*?)^```$", section(ROOT / "README.md", "Update your copy"), re.M | re.S)
+    ]
+    shell(script.replace("ADDRESS", f"'{original}'"), copied)
+    assert (copied / "new.txt").read_text() == "new\n"
+    assert "COMPETITION=titanic" in (copied / "variables.env").read_text()

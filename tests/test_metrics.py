@@ -285,4 +285,4 @@ def test_no_two_metrics_share_a_name() -> None:
     for each in METRICS.values():
         for other in (each.name, each.title, *each.also):
             found = find(other)
-            assert found is not None and found.name == each.name, other
+            assert (found.name if found else None) == each.name, other

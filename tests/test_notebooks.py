@@ -100,7 +100,7 @@ def test_what_a_competitor_edits_stands_in_the_notebook() -> None:
         "validation_data",
     ):
         assert part in text
-    assert text.count("Edit here: ") == 3
+    assert text.count("Edit here: ") == 4
     assert not re.search(r"import (tensorflow|torch|jax)|keras\.backend", text), "Keras calls only"
 
 
@@ -212,14 +212,45 @@ def test_run_all_three_with_the_competition_of_variables_env_and_train_again(pro
     assert files[0].read_bytes() == files[1].read_bytes(), "one seed, one result"
 
 
-def test_a_competition_without_a_baseline_is_told_in_one_sentence(project: Path) -> None:
-    data = execute(project, "01-data", COMPETITION="tiny-table")
-    assert "Survived, 2 classes" in shown(data)
-    assert "Missing values" in shown(data)
+def test_a_table_is_read_and_trained_by_trees_and_a_network_on_the_same_folds(project: Path) -> None:
+    read = execute(project, "01-data", COMPETITION="tiny-table")
+    assert "Survived, 2 classes" in shown(read)
+    assert "Categorization Accuracy (higher is better)" in shown(read)
+    assert "Missing values" in shown(read)
+    assert "an id" not in shown(read), "the id of the submission is no column to doubt"
+    made = execute(project, "02-train", COMPETITION="tiny-table")
+    record = newest(project)
+    assert (record["status"], record["metric"]) == ("done", "accuracy")
+    assert (record["cv"]["rows"], len(record["cv"]["folds"])) == (60, 5)
+    assert len(record["history"]) == 2, "the epochs of the first fold"
+    said = shown(made)
+    assert all(f"{model:<10} fold {fold}/5" in said for model in ("boosting", "network") for fold in range(1, 6))
+    assert "boosting + network" in said
+    folder = project / "data" / "output" / "runs" / record["id"]
+    assert {path.stem for path in (folder / "pictures").iterdir()} == {"curves", "confusion"}
+    held = (folder / "predictions" / "held-back.csv").read_text().splitlines()
+    assert held[0] == "row,fold,answer,prediction"
+    assert [int(line.split(",")[0]) for line in held[1:]] == list(range(60)), "each row once"
+    right = sum(line.split(",")[2] == line.split(",")[3] for line in held[1:])
+    assert record["cv"]["score"] == pytest.approx(right / 60)
+    execute(project, "03-submit", COMPETITION="tiny-table")
+    assert newest(project)["lb"]["public"] is not None
+
+
+def test_a_kind_without_a_baseline_is_told_in_one_sentence(project: Path) -> None:
+    files = {"train.csv": b"id,story,label\n", "test.csv": b"id,story\n"}
+    for row in range(60):
+        files["train.csv"] += f"{row},the words of row {row} are its own,{row % 2}\n".encode()
+        files["test.csv"] += f"{60 + row},other words of row {row},\n".replace(",\n", "\n").encode()
+    sample = "id,label\n" + "".join(f"{60 + row},0\n" for row in range(60))
+    hosted = project / "data" / "output" / "arena" / "competitions"
+    tiny_competition(hosted, "tiny-text", kind="table", extra={**files, "sample_submission.csv": sample.encode()})
+    read = execute(project, "01-data", COMPETITION="tiny-text")
+    assert "free text" in shown(read)
     with pytest.raises(PapermillExecutionError) as caught:
-        execute(project, "02-train", COMPETITION="tiny-table")
+        execute(project, "02-train", COMPETITION="tiny-text")
     assert caught.value.ename == "UsageError"
-    assert "no baseline for that kind yet" in caught.value.evalue
+    assert "no baseline for that kind" in caught.value.evalue
     assert "Traceback" not in "".join(caught.value.traceback)
     assert len(caught.value.traceback) <= 4
     record = newest(project)

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -88,7 +89,7 @@ def test_the_reference_network_has_the_published_number_of_parameters() -> None:
 def test_the_notebooks_network_is_the_reference_network() -> None:
     notebook = json.loads((ROOT / "code" / "02-train.ipynb").read_text(encoding="utf-8"))
     source = "".join(next(cell["source"] for cell in notebook["cells"] if cell["id"] == "model"))
-    names: dict[str, Any] = {}
+    names: dict[str, Any] = {"data": SimpleNamespace(activation="softmax")}
     exec(source, names)
 
     def layers(model: Any) -> list[tuple[str, dict[str, Any]]]:

@@ -17,6 +17,9 @@ BLUE, ORANGE, GREY, DARK, PALE = "#1f6fb2", "#d9772b", "#9aa3ad", "#2b3138", "#e
 WIDTH = 8.6
 # More of a kind than this make no picture that a person can read.
 MOST_CLASSES = 20
+MOST_COLUMNS = 12
+# More points than this make one blot.
+MOST_POINTS = 5000
 
 
 def samples(pictures: Any, labels: Any, *, each: int = 12, title: str = "Examples of each class") -> Any:
@@ -191,6 +194,124 @@ def mistakes(
         _picture(axes, pictures[row])
         axes.set_title(f"{truth[row]} taken for {predicted[row]}\n{certainty[row]:.0%} sure", fontsize=9.5, color=DARK)
     return figure
+
+
+def amounts(answers: Any, *, title: str = "Answers of the training rows") -> Any:
+    """How the answers lie: a histogram for each column, and its logarithm where the tail is long.
+
+    Args:
+        answers: A table of pandas with the columns to predict.
+        title: Above the picture.
+    """
+    import numpy as np
+
+    names = list(answers.columns)[:MOST_COLUMNS]
+    panels: list[tuple[str, Any]] = []
+    for name in names:
+        values = answers[name].to_numpy(dtype=float)
+        panels.append((str(name), values))
+        if len(names) == 1 and values.min() >= 0 and values.max() > 20 * max(1e-9, float(np.median(values))) / 4:
+            panels.append((f"log(1 + {name})", np.log1p(values)))
+    figure, said = _panels(title, panels, lambda axes, values: axes.hist(values, bins=40, color=BLUE)), []
+    for name, values in panels:
+        said.append(f"{name} from {values.min():g} to {values.max():g}, middle {np.median(values):g}")
+    figure.set_label(f"Histograms of the answers: {'; '.join(said)}.")
+    return figure
+
+
+def columns(train: Any, test: Any, names: Sequence[str], *, title: str = "Columns: training and test rows") -> Any:
+    """How the values of a table's columns lie, in the training and in the test rows; the same shape is good news.
+
+    Args:
+        train: Training table of pandas.
+        test: Test table.
+        names: Columns of both; the first of them are shown.
+        title: Above the picture.
+    """
+    shown = list(names)[:MOST_COLUMNS]
+    if len(names) > len(shown):
+        title = f"{title} (the first {len(shown)} of {len(names):,})"
+    if not shown:
+        return _empty(title, "No column to learn from.")
+
+    def draw(axes: Any, pair: Any) -> None:
+        for column, colour, name in ((pair[0], BLUE, "train"), (pair[1], ORANGE, "test")):
+            _share(axes, column, colour, name, pair)
+
+    figure = _panels(title, [(str(name), (train[name], test[name])) for name in shown], draw)
+    lines, labels = figure.axes[0].get_legend_handles_labels()
+    figure.legend(lines, labels, frameon=False, fontsize=10, labelcolor=DARK, loc="upper right", ncols=2)
+    figure.set_label(f"Values of {_listed(shown)} in the training rows beside those in the test rows.")
+    return figure
+
+
+def predicted(truth: Any, guess: Any, *, title: str = "Predicted against true: rows held back") -> Any:
+    """A point for each row held back; on the line is right.
+
+    Args:
+        truth: True amounts, (rows,) or (rows, targets).
+        guess: Predicted ones, likewise.
+        title: Above the picture.
+    """
+    import numpy as np
+
+    truth, guess = (np.asarray(values, float).reshape(len(truth), -1) for values in (truth, guess))
+    panels = [(f"column {place + 1}", (truth[:, place], guess[:, place])) for place in range(truth.shape[1])]
+    if len(panels) == 1:
+        panels = [("", panels[0][1])]
+
+    def draw(axes: Any, pair: Any) -> None:
+        true, said = (values[:MOST_POINTS] for values in pair)
+        low, high = min(true.min(), said.min()), max(true.max(), said.max())
+        axes.plot([low, high], [low, high], color=GREY, linewidth=1)
+        axes.scatter(true, said, s=8, color=BLUE, alpha=0.35, linewidths=0)
+        axes.set_xlabel("true")
+        axes.set_ylabel("predicted")
+
+    figure = _panels(title, panels[:MOST_COLUMNS], draw, height=3.6)
+    error = float(np.median(np.abs(truth - guess)))
+    figure.set_label(f"Predicted against true answers of {plural(len(truth), 'row')}; the middle error is {error:g}.")
+    return figure
+
+
+def _panels(title: str, panels: Sequence[tuple[str, Any]], draw: Any, *, height: float = 2.0) -> Any:
+    across = min(4, len(panels)) if height < 3 else min(2, len(panels))
+    lines = -(-len(panels) // across)
+    figure = _figure(height * lines + 0.7, title)
+    grid = figure.subplots(lines, across, squeeze=False).ravel()
+    for axes, (name, values) in zip(grid, panels, strict=False):
+        _axes(axes).set_title(name[:28], fontsize=9.5, color=DARK, loc="left")
+        draw(axes, values)
+    for axes in grid[len(panels) :]:
+        axes.set_axis_off()
+    return figure
+
+
+def _share(axes: Any, column: Any, colour: str, name: str, pair: Any) -> None:
+    """A line of shares: by the value for text, by ranges for numbers."""
+    import numpy as np
+    import pandas as pd
+
+    if pair[0].dtype.kind in "iufb" and pair[1].dtype.kind in "iufb":
+        known = [
+            values[np.isfinite(values)] for values in (each.to_numpy(dtype=float, na_value=np.nan) for each in pair)
+        ]
+        joined = np.concatenate(known)
+        values = known[0] if column is pair[0] else known[1]
+        if not len(joined) or not len(values):
+            return
+        low, high = (float(edge) for edge in np.quantile(joined, [0.005, 0.995]))
+        edges = np.linspace(low, high, 31)
+        if edges[0] == edges[-1]:
+            edges = np.array([edges[0] - 0.5, edges[0] + 0.5])
+        shares = np.histogram(values, edges)[0] / len(values)
+        axes.stairs(shares, edges, color=colour, label=name, linewidth=1.5)
+        return
+    common = pd.concat(list(pair)).astype(str).value_counts().index[:8]
+    shares = column.astype(str).value_counts(normalize=True).reindex(common, fill_value=0)
+    places = np.arange(len(common)) + (0.2 if name == "test" else -0.2)
+    axes.bar(places, shares.to_numpy(dtype=float), width=0.4, color=colour, label=name)
+    axes.set_xticks(range(len(common)), [str(value)[:8] for value in common], fontsize=7, rotation=30)
 
 
 def cv_lb(

@@ -6,6 +6,7 @@ the default. The same names serve in every one of them; an empty value means uns
 
 from __future__ import annotations
 
+import csv
 import os
 import re
 from collections.abc import Mapping
@@ -76,6 +77,16 @@ class Settings:
     checkpoint_minutes: float
     force_resume: bool
     tensorflow_build: str
+    target: tuple[str, ...]
+    id_column: str | None
+    problem: str | None
+    metric: str | None
+    group_column: str | None
+    time_column: str | None
+    drop_columns: tuple[str, ...]
+    train_file: str | None
+    test_file: str | None
+    folds: int | None
     input_dir: Path
     output_dir: Path
     mongodb_uri: Secret | None
@@ -252,6 +263,11 @@ def _flag(name: str, text: str, origin: str) -> bool:
     return known[text.lower()]
 
 
+def _names(name: str, text: str, origin: str) -> tuple[str, ...]:
+    """Names of columns, separated by commas; one that holds a comma stands in double quotes, as in a CSV file."""
+    return tuple(cell.strip() for cell in next(csv.reader([text], skipinitialspace=True)) if cell.strip())
+
+
 def _whole(least: int) -> Any:
     def parse(name: str, text: str, origin: str) -> int:
         if not re.fullmatch(r"\d{1,9}", text) or int(text) < least:
@@ -298,6 +314,16 @@ SETTINGS: Mapping[str, tuple[Any, Any]] = {
     "CHECKPOINT_MINUTES": (_number("minutes", 1440), 10.0),
     "FORCE_RESUME": (_flag, False),
     "TENSORFLOW_BUILD": (_one_of("auto", "cpu", "cuda"), "auto"),
+    "TARGET": (_names, ()),
+    "ID_COLUMN": (_text, None),
+    "PROBLEM": (_one_of("binary", "classes", "regression", "several"), None),
+    "METRIC": (_text, None),
+    "GROUP_COLUMN": (_text, None),
+    "TIME_COLUMN": (_text, None),
+    "DROP_COLUMNS": (_names, ()),
+    "TRAIN_FILE": (_text, None),
+    "TEST_FILE": (_text, None),
+    "FOLDS": (_whole(2), None),
     "INPUT_DIR": (_path, None),
     "OUTPUT_DIR": (_path, None),
     "MONGODB_URI": (_secret, None),

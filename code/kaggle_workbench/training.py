@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kaggle_workbench.callbacks.recorder import Recorder
     from kaggle_workbench.records import Run
 
-__all__ = ["Batches", "Checkpointer", "Progress", "Recorder", "callbacks"]
+__all__ = ["Batches", "Checkpointer", "Progress", "Recorder", "callbacks", "fold_callbacks"]
 
 _WHERE = {
     "Batches": "batches",
@@ -65,6 +65,25 @@ def callbacks(stage: HasRun, batches: Batches | None = None, *, monitor: str = "
     made.append(DeviceGuard(getattr(stage, "step", None), getattr(stage, "device", None), stage.run.id))
     made.append(Progress())
     return made
+
+
+def fold_callbacks(stage: Any, fold: int) -> list[Any]:
+    """The callbacks for one more fold of a cross-validation, for `model.fit(..., verbose=0)`.
+
+    A fold is done again when it is stopped; its checkpoints would be those of another model than the first fold's.
+
+    Args:
+        stage: As `open_stage` gave it.
+        fold: The fold's number, from 0.
+
+    Returns:
+        Keras callbacks: a stop when it is asked for, a watch over the GPU, progress.
+    """
+    from kaggle_workbench.callbacks.fold import FoldProgress, FoldStop
+    from kaggle_workbench.callbacks.guard import DeviceGuard
+
+    guard = DeviceGuard(getattr(stage, "step", None), getattr(stage, "device", None), stage.run.id)
+    return [FoldStop(stage), guard, FoldProgress(fold, len(stage.folds))]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,24 +1,37 @@
-"""What kind of problem a competition is, read from its files: target, ids, classes, pictures."""
+"""What kind of problem a competition is, read from its files: what is given, what is asked, how it is scored."""
 
 from __future__ import annotations
 
-import math
-import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kaggle_workbench.competition.sample import find_sample, read_sample
+from kaggle_workbench.competition.reading.asked import MOST_CLASSES, Asked, find_asked
+from kaggle_workbench.competition.reading.columns import Columns, is_free_text, read_columns
+from kaggle_workbench.competition.reading.images import Images, find_images, read_images
+from kaggle_workbench.competition.reading.layout import Layout, find_layout
+from kaggle_workbench.competition.reading.overrides import Overrides
+from kaggle_workbench.competition.reading.pixels import side_of
+from kaggle_workbench.competition.reading.targets import Targets, find_targets, no_target
+from kaggle_workbench.competition.reading.whole import join_labels, require_whole
+from kaggle_workbench.competition.sample import Sample, find_sample, read_sample
 from kaggle_workbench.competition.tables import read_table
 from kaggle_workbench.errors import UsageError
+from kaggle_workbench.metrics import Metric
+from kaggle_workbench.show import plural
 
 if TYPE_CHECKING:
     import pandas as pd
 
-# Smaller squares of numbers are hardly pictures.
-LEAST_SIDE = 4
-# More different answers than this are amounts, not classes.
-MOST_CLASSES = 1000
+# How the rows are given, in words.
+KINDS: Mapping[str, str] = {
+    "pixels": "pictures, one a row of the table",
+    "images": "pictures in files",
+    "table": "rows of a table",
+    "text": "text",
+    "other": "neither tables nor pictures that are known here",
+}
 
 
 @dataclass(frozen=True)
@@ -28,13 +41,24 @@ class Problem:
     Attributes:
         name: Slug.
         folder: Where the files are.
-        train: Training table.
+        train: Training table; rows without an answer are left out.
         test: Test table.
         sample_file: The sample submission; None when there is none.
-        id: Name of the id column in a submission.
-        target: Name of the column to predict in the training table; None when it is not plain.
-        features: Names of the columns that both tables have, without the id.
-        side: Width and height of a picture in pixels when each row is one square picture; else 0.
+        id: Name of the id column in a submission; "" when there is none.
+        targets: Columns of the training table to predict; empty when they are not plain.
+        features: Columns to learn from, which both tables have.
+        kind: How the rows are given: "pixels", "images", "table", "text" or "other" (see `KINDS`).
+        task: "binary", "classes", "regression", "several", or "" when it is not plain.
+        wants: What a submission's cells hold: "labels", "probabilities", "values" or "ranking".
+        metric: What cross-validation measures; None when nothing is to be predicted.
+        stands_in: Whether the competition's own metric is not known, and `metric` is measured in its place.
+        by_class: For each column of a submission, the class whose probability it takes; else empty.
+        group: Column whose rows must not be split between training and test.
+        time: Column by which the split goes from past to future.
+        dropped: Columns that are not learnt from, each with the reason.
+        doubts: Sentences about guesses that may be wrong, and how to say it better.
+        side: Width and height of a picture in pixels when the rows are pictures; else 0.
+        images: Picture files of the rows, when they are pictures in files.
     """
 
     name: str
@@ -43,89 +67,247 @@ class Problem:
     test: pd.DataFrame
     sample_file: Path | None
     id: str
-    target: str | None
+    targets: tuple[str, ...]
     features: tuple[str, ...]
-    side: int
+    kind: str
+    task: str = ""
+    wants: str = "labels"
+    metric: Metric | None = None
+    stands_in: bool = False
+    by_class: tuple[Any, ...] = ()
+    group: str | None = None
+    time: str | None = None
+    dropped: Mapping[str, str] = field(default_factory=dict)
+    doubts: tuple[str, ...] = ()
+    side: int = 0
+    images: Images | None = None
+
+    @property
+    def target(self) -> str | None:
+        """The column to predict; None when there are several, or it is not plain."""
+        return self.targets[0] if len(self.targets) == 1 else None
 
     @property
     def labels(self) -> Any:
-        """The training rows' answers, (rows,), as the training table holds them."""
-        if self.target is None:
-            raise UsageError(f"Which column of {self.name} is to be predicted is not plain from its files.")
-        return self.train[self.target].to_numpy()
+        """The training rows' answers as the training table holds them: (rows,), or (rows, targets) for several.
+
+        Raises:
+            UsageError: What is to be predicted is not plain.
+        """
+        if not self.targets:
+            raise no_target(self.name, self.train, self.test, self.doubts)
+        return self.train[self.target if self.target is not None else list(self.targets)].to_numpy()
 
     @property
     def classes(self) -> tuple[Any, ...]:
-        """The different answers, sorted; empty when there are too many to be classes, or none is known."""
-        if self.target is None:
+        """The different answers, sorted; empty when the answers are no classes."""
+        if self.target is None or self.task not in ("binary", "classes"):
             return ()
-        found = self.train[self.target].dropna().unique()
-        return tuple(sorted(found.tolist())) if len(found) <= MOST_CLASSES else ()
+        found = self.train[self.target].dropna().unique().tolist()
+        known = {*found, *(name for name in self.by_class if self.by_class)}
+        return tuple(sorted(known, key=_sortable))
 
     def pictures(self, table: str = "train") -> Any:
-        """Each row as a picture: (rows, side, side), grey levels 0 to 255 as uint8.
+        """Each row as a picture, grey or colour levels from 0 to 255 as uint8.
 
         Args:
             table: "train" or "test".
 
+        Returns:
+            (rows, side, side), or (rows, side, side, 3) when the pictures are files.
+
         Raises:
             UsageError: The rows are no pictures.
         """
+        if self.images is not None:
+            files = self.images.train if table == "train" else self.images.test
+            return read_images(files, self.images.side)
         if not self.side:
             raise UsageError(f"The rows of {self.name} are no pictures.")
         rows = (self.train if table == "train" else self.test)[list(self.features)]
         return rows.to_numpy().astype("uint8").reshape(-1, self.side, self.side)
 
 
-def read_problem(name: str, folder: Path, *, home: Path | None = None) -> Problem:
-    """Read a competition's tables.
+def read_problem(
+    name: str, folder: Path, *, home: Path | None = None, metric: str = "", overrides: Overrides | None = None
+) -> Problem:
+    """Read a competition's files.
 
     Args:
         name: Slug, for messages.
         folder: Where its files are.
         home: Folder for binary copies of large tables; None: none are kept.
+        metric: The metric as Kaggle names it; "" when it is not known.
+        overrides: What the user said; by default everything is guessed.
 
     Raises:
-        UsageError: It has no training or no test table.
-        WorkError: A table is damaged.
+        UsageError: It has no training or test rows that can be read; or a column the user named is not there.
+        WorkError: A file is damaged.
     """
-    train_file, test_file = _table(name, folder, "train"), _table(name, folder, "test")
-    train, test = read_table(train_file, home=home), read_table(test_file, home=home)
+    overrides = overrides or Overrides()
+    layout = find_layout(name, folder, overrides)
     sample_file = find_sample(folder)
-    wanted = read_sample(sample_file) if sample_file is not None else None
-    id = wanted.id if wanted is not None else ""
-    only_train = [column for column in train.columns if column not in test.columns and column != id]
-    target = only_train[0] if len(only_train) == 1 else None
-    if target is None and wanted is not None and len(wanted.targets) == 1:
-        by_name = {column.lower(): column for column in only_train}
-        target = by_name.get(wanted.targets[0].name.lower())
-    features = tuple(column for column in test.columns if column in train.columns and column != id)
-    return Problem(name, folder, train, test, sample_file, id, target, features, _side(train, test, features))
+    sample = read_sample(sample_file) if sample_file is not None else None
+    train = _read(layout.train, home)
+    if train is not None and layout.labels is not None:
+        train = join_labels(train, layout.train, read_table(layout.labels, home=home), layout.labels)
+    test = _read(layout.test, home)
+    images = None
+    if train is None or test is None or len(train.columns) + len(test.columns) < 20:
+        ids = list(sample.positions) if sample is not None else []
+        found = find_images(folder, train, test, ids, sample.id if sample is not None else "")
+        if found is not None:
+            images, train, test = found
+    if train is None or test is None:
+        raise _no_tables(name, folder, layout, "train" if train is None else "test")
+    targets = find_targets(train, test, sample, overrides)
+    asked = find_asked(train, targets.columns, sample, metric, overrides, by_class=bool(targets.by_class))
+    train, doubts = _with_answers(train, targets, images)
+    if images is not None and len(images.train) != len(train):
+        images = replace(images, train=tuple(images.train[row] for row in train.index))
+    doubts += _of_the_sample(sample, test, targets)
+    problem = Problem(
+        name,
+        folder,
+        train,
+        test,
+        sample_file,
+        targets.id,
+        targets.columns,
+        (),
+        "other",
+        asked.task,
+        asked.wants,
+        asked.metric,
+        asked.stands_in,
+        targets.by_class,
+        images=images,
+        doubts=(*targets.doubts, *asked.doubts, *doubts),
+    )
+    return _with_columns(problem, overrides, asked, targets)
 
 
-def _table(name: str, folder: Path, which: str) -> Path:
-    found = [folder / f"{which}.csv{packing}" for packing in ("", ".gz", ".zip")]
-    path = next((file for file in found if file.is_file()), None)
-    if path is None:
+def with_columns(problem: Problem, train: pd.DataFrame, test: pd.DataFrame) -> Problem:
+    """The same problem with columns that a person made.
+
+    Args:
+        problem: As it was read.
+        train: Its training table with more columns.
+        test: Its test table with the same ones.
+
+    Raises:
+        UsageError: A column was added to one of them only, or rows were lost or added.
+    """
+    if len(train) != len(problem.train) or len(test) != len(problem.test):
         raise UsageError(
-            f"{name} has no {which}.csv, so its files cannot be read as one table of training rows.",
-            hint=f"Read them with your own code; they are in {folder}.",
+            f"After your change there are {len(train):,} training and {len(test):,} test rows, where there were "
+            f"{len(problem.train):,} and {len(problem.test):,}.",
+            hint="Add and change columns; leave the rows and their order as they are.",
         )
-    return path
+    new = [name for name in train.columns if name not in problem.train.columns]
+    alone = [name for name in new if name not in test.columns]
+    if alone:
+        raise UsageError(
+            f"The new column {alone[0]!r} is in the training table only.",
+            hint="Make it from columns that both tables have; the answers of the test rows are not known.",
+        )
+    features = (*problem.features, *(str(name) for name in new if name not in problem.targets))
+    return replace(problem, train=train, test=test, features=features)
 
 
-def _side(train: pd.DataFrame, test: pd.DataFrame, features: tuple[str, ...]) -> int:
-    side = math.isqrt(len(features))
-    if side < LEAST_SIDE or side * side != len(features):
-        return 0
-    # One kind of measurement, numbered, a byte's worth each: that is a picture written as a row.
-    if len({re.sub(r"\d+", "", name) for name in features}) != 1:
-        return 0
-    return side if all(_is_grey(table[list(features)]) for table in (train, test)) else 0
+def _read(path: Path | None, home: Path | None) -> pd.DataFrame | None:
+    if path is None:
+        return None
+    table = read_table(path, home=home)
+    require_whole(table, path)
+    return table
 
 
-def _is_grey(table: pd.DataFrame) -> bool:
-    if not all(kind.kind in "iu" for kind in table.dtypes):
-        return False
-    values = table.to_numpy()
-    return bool(values.size and values.min() >= 0 and values.max() <= 255)
+def _with_answers(train: pd.DataFrame, targets: Targets, images: Images | None) -> tuple[pd.DataFrame, list[str]]:
+    """The training rows whose answer is known, with whole answers as whole numbers."""
+    if not targets.columns:
+        return train, []
+    doubts = []
+    missing = train[list(targets.columns)].isna().any(axis=1)
+    if missing.any():
+        train = train[~missing]
+        if images is None:
+            train = train.reset_index(drop=True)
+        doubts.append(f"{plural(int(missing.sum()), 'training row')} without an answer: left out.")
+        if not len(train):
+            raise UsageError(
+                f"No training row has an answer in {', '.join(targets.columns)}.",
+                hint="Say which column is to be predicted: TARGET=NAME in variables.env.",
+            )
+        for name in targets.columns:
+            if train[name].dtype.kind == "f" and (train[name] % 1 == 0).all():
+                # Beside missing values whole numbers were read as floats: 1.0 is class 1.
+                train = train.assign(**{name: train[name].astype("int64")})
+    return train, doubts
+
+
+def _of_the_sample(sample: Sample | None, test: pd.DataFrame, targets: Targets) -> list[str]:
+    if not len(test):
+        return [
+            "The test table has no rows: this may be a code competition, whose test rows Kaggle keeps to itself. "
+            "A model can be trained here; the submission is made by a notebook there."
+        ]
+    if sample is None:
+        return [
+            "There is no sample submission, so the form of a submission is not known. "
+            "With ID_COLUMN and TARGET in variables.env one is written as these two columns."
+        ]
+    if sample.rows != len(test):
+        return [
+            f"The sample submission has {plural(sample.rows, 'row')} and the test table {len(test):,}: a prediction is "
+            "not one row of the test table, so the form of a submission is left to you."
+        ]
+    return []
+
+
+def _with_columns(problem: Problem, overrides: Overrides, asked: Asked, targets: Targets) -> Problem:
+    """The problem with what its columns are for."""
+    train, test = problem.train, problem.test
+    shared = [str(name) for name in test.columns if name in train.columns]
+    features = tuple(name for name in shared if name != targets.id and name not in targets.columns)
+    if problem.images is not None:
+        kind = "images" if asked.task else "other"
+        return replace(problem, features=(), kind=kind, side=problem.images.side)
+    side = side_of(train, test, features)
+    if side and not overrides.drop:
+        return replace(problem, features=features, kind="pixels", side=side)
+    classes = asked.task in ("binary", "classes")
+    found: Columns = read_columns(train, test, features, targets.columns, overrides, classes=classes)
+    kept = tuple(name for name in features if name not in found.dropped)
+    texts = [name for name in features if "free text" in found.dropped.get(name, "")]
+    kind = "table" if kept else "text" if texts and is_free_text(train[texts[0]]) else "other"
+    doubts = list(found.doubts)
+    if len(problem.classes) > MOST_CLASSES or (asked.task == "several" and not _numeric(train, targets)):
+        kind = "other"
+    return replace(
+        problem,
+        features=kept,
+        kind=kind,
+        group=found.group,
+        time=found.time,
+        dropped=found.dropped,
+        doubts=(*problem.doubts, *doubts),
+    )
+
+
+def _numeric(train: pd.DataFrame, targets: Targets) -> bool:
+    return all(train[name].dtype.kind in "iufb" for name in targets.columns)
+
+
+def _no_tables(name: str, folder: Path, layout: Layout, which: str) -> UsageError:
+    setting = f"{which.upper()}_FILE"
+    others = ", ".join(path.name for path in layout.others[:12])
+    seen = f"Its tables: {others}. Say which one it is: {setting}=NAME in variables.env." if others else ""
+    return UsageError(
+        f"{name} has no {which}.csv, so its files cannot be read as one table of {which} rows.",
+        hint=seen or f"Read them with your own code; they are in {folder}.",
+    )
+
+
+def _sortable(value: Any) -> tuple[bool, Any]:
+    return isinstance(value, str), value

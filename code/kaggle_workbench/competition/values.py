@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from kaggle_workbench import metrics
 from kaggle_workbench.competition.report import Fault, Findings, printable, shown
 from kaggle_workbench.competition.sample import INTEGER, NUMBER, Column, Row, Sample, numbers
 from kaggle_workbench.show import plural
@@ -48,6 +49,7 @@ class ValueCheck:
                 places[column.name],
                 known if len(sample.targets) == 1 else None,
                 sample.sums_to_one and not ranking,
+                amounts=_takes_fractions(metric),
             )
             for column in sample.targets
             if column.name in places
@@ -126,8 +128,16 @@ class ValueCheck:
 class _ColumnCheck:
     """What one column may hold."""
 
-    def __init__(self, column: Column, place: int, classes: frozenset[str] | None, probability: bool) -> None:  # noqa: FBT001
-        self.column = column
+    def __init__(
+        self,
+        column: Column,
+        place: int,
+        classes: frozenset[str] | None,
+        probability: bool,  # noqa: FBT001
+        *,
+        amounts: bool,
+    ) -> None:
+        self.column, self._amounts = column, amounts
         self.place = place
         self.seen: set[str] = set()
         self._probability = probability
@@ -189,9 +199,15 @@ class _ColumnCheck:
             return "probability"
         if self.column.kind == "integer" and not self._probability and not INTEGER.fullmatch(text):
             if self._classes is None:
-                return "decimals"
+                return "" if self._amounts else "decimals"
             return "label as float" if number.is_integer() else "label as fraction"
         return ""
+
+
+def _takes_fractions(title: str | None) -> bool:
+    """Whether the metric is known and calculates with numbers, whatever the sample happens to hold."""
+    known = metrics.find(title) if title else None
+    return known is not None and known.values in ("number", "probability")
 
 
 def _label(value: object) -> str:

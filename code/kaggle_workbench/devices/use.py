@@ -52,6 +52,7 @@ def use(decision: Decision, settings: Settings) -> Use:
     keras.config.set_dtype_policy(chosen.policy)
     if keras.backend.backend() == "tensorflow":
         iterators.end_at_once()
+        _no_word_of_retracing()
     several = decision.count if decision.kind == "gpu" else 1
     if several > 1 and settings.batch_size % several:
         fits = max(several, settings.batch_size // several * several)
@@ -68,3 +69,15 @@ def use(decision: Decision, settings: Settings) -> Use:
 def _is_finite(policy: str) -> bool:
     with quiet():
         return precision.is_finite(policy)
+
+
+def _no_word_of_retracing() -> None:
+    """A model for each fold is one new function for TensorFlow each time: right here, and no news to a reader."""
+    import logging
+
+    def other(record: logging.LogRecord) -> bool:
+        return "triggered tf.function retracing" not in record.getMessage()
+
+    logger = logging.getLogger("tensorflow")
+    if not any(getattr(each, "__name__", "") == other.__name__ for each in logger.filters):
+        logger.addFilter(other)

@@ -126,7 +126,7 @@ def _columnwise(score: Callable[[Any, Any], float]) -> Score:
         true, guess = numbers(solution, submission)
         if true.ndim == 1:
             return score(true, guess)
-        return sum(score(true[:, place], guess[:, place]) for place in range(true.shape[1])) / true.shape[1]
+        return float(sum(score(true[:, place], guess[:, place]) for place in range(true.shape[1])) / true.shape[1])
 
     averaged.__doc__ = f"Mean over the columns of: {score.__doc__}"
     return averaged

@@ -82,7 +82,7 @@ def mean_columnwise_log_loss(solution: ArrayLike, submission: ArrayLike) -> floa
     true, guess = _probabilities(solution, submission)
     if true.ndim == 1:
         return _binary(true, guess)
-    return sum(_binary(true[:, place], guess[:, place]) for place in range(true.shape[1])) / true.shape[1]
+    return float(sum(_binary(true[:, place], guess[:, place]) for place in range(true.shape[1])) / true.shape[1])
 
 
 def balanced_log_loss(solution: ArrayLike, submission: ArrayLike) -> float:

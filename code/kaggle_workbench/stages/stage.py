@@ -18,7 +18,10 @@ from kaggle_workbench.competition import budget
 from kaggle_workbench.competition.connect import Source, connect
 from kaggle_workbench.competition.download import DataFiles, download
 from kaggle_workbench.competition.folders import find_data, work_folder
-from kaggle_workbench.competition.problem import Problem, read_problem
+from kaggle_workbench.competition.ledger import Ledger
+from kaggle_workbench.competition.problem import KINDS, Problem, read_problem
+from kaggle_workbench.competition.reading.columns import listed
+from kaggle_workbench.competition.reading.overrides import Overrides
 from kaggle_workbench.deadline import Deadline, Pause, paused
 from kaggle_workbench.errors import PausedError, UsageError
 from kaggle_workbench.files import human_bytes, write_atomic
@@ -182,17 +185,21 @@ class Stage:
         problem = self.problem
         memory = sum(int(table.memory_usage(deep=True).sum()) for table in (problem.train, problem.test))
         kinds = problem.train[list(problem.features)].dtypes.astype(str).value_counts()
-        classes = problem.classes
-        shown = ", ".join(str(name) for name in classes[:10]) + (", ..." if len(classes) > 10 else "")
         facts = {
             "train": f"{len(problem.train):,} rows, {len(problem.train.columns):,} columns",
             "test": f"{len(problem.test):,} rows, {len(problem.test.columns):,} columns",
-            "to predict": f"{problem.target}, {len(classes)} classes: {shown}" if classes else problem.target,
-            "each row": f"a picture of {problem.side} x {problem.side} pixels" if problem.side else None,
+            "rows": f"{KINDS[problem.kind]}, {problem.side} x {problem.side} pixels"
+            if problem.side
+            else KINDS[problem.kind],
+            "to predict": _to_predict(problem),
+            "submission": _submission(problem),
+            "metric": _measured(problem),
+            "split by": problem.group or problem.time,
+            "left out": listed(problem.dropped),
             "types": ", ".join(f"{count:,} {kind}" for kind, count in kinds.items()),
             "memory": human_bytes(memory),
         }
-        return Card("Loaded", facts)
+        return Card("Loaded", facts, problem.doubts)
 
     def runs(self) -> list[dict[str, Any]]:
         """The records of this competition's runs from this source, newest first."""
@@ -319,7 +326,9 @@ class Stage:
         """The competition's tables; without a connection, wherever they lie."""
         folder = self.files.folder if self.source is not None else find_data(self.settings, self.kind)
         home = work_folder(self.settings, self.kind) / "copies"
-        return read_problem(self.settings.competition, folder, home=home)
+        metric = self.competition.metric if self.competition else Ledger(self.settings, self.kind).metric or ""
+        overrides = Overrides.of(self.settings)
+        return read_problem(self.settings.competition, folder, home=home, metric=metric, overrides=overrides)
 
     def short(self, path: Path) -> str:
         """A path as people read it: from the project's folder, where it lies there."""
@@ -330,6 +339,34 @@ class Stage:
 def executed() -> bool:
     """Whether `kwb run` executes the notebook, and its printed lines are for a log."""
     return bool(os.environ.get("KWB_EXECUTED"))
+
+
+def _to_predict(problem: Problem) -> str:
+    if not problem.targets:
+        return "not plain: set TARGET in variables.env"
+    classes = problem.classes
+    if classes:
+        shown = ", ".join(str(name) for name in classes[:10]) + (", ..." if len(classes) > 10 else "")
+        return f"{problem.target}, {len(classes)} classes: {shown}"
+    names = ", ".join(problem.targets[:8]) + (", ..." if len(problem.targets) > 8 else "")
+    return f"{names}, {'an amount' if problem.task == 'regression' else show.plural(len(problem.targets), 'column')}"
+
+
+def _submission(problem: Problem) -> str | None:
+    if problem.sample_file is None:
+        return None
+    columns = (
+        f"{show.plural(len(problem.by_class), 'column')}, one for each class" if problem.by_class else problem.wants
+    )
+    return f"{columns}, by {problem.id}" if problem.id else columns
+
+
+def _measured(problem: Problem) -> str | None:
+    if problem.metric is None:
+        return None
+    better = "higher" if problem.metric.greater_is_better else "lower"
+    stand_in = ", which stands in for the competition's own" if problem.stands_in else ""
+    return f"{problem.metric.title} ({better} is better){stand_in}"
 
 
 def _without(pictures: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:

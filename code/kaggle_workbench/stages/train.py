@@ -2,23 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
-from kaggle_workbench import devices, metrics, show
+from kaggle_workbench import devices, show
+from kaggle_workbench.baselines import Data, Folds, Predictions, blend, boost, make_folds, write_held_back
+from kaggle_workbench.baselines.predictions import FOLDER
 from kaggle_workbench.competition.predictions import write_submission
-from kaggle_workbench.competition.problem import Problem
+from kaggle_workbench.competition.problem import with_columns
+from kaggle_workbench.competition.reading.targets import no_target
+from kaggle_workbench.deadline import paused
 from kaggle_workbench.errors import MissingError, UsageError
 from kaggle_workbench.files import sha256
+from kaggle_workbench.metrics import Metric
 from kaggle_workbench.stages.cards import Card, Grid
 from kaggle_workbench.stages.stage import SUBMISSION_FILE, Stage, executed
 
+Columns = Callable[[Any], Any]
+# Larger steps gain no speed and learn worse.
+MOST_BATCH = 4096
+
 
 class TrainStage(Stage):
-    """The stage of 02-train."""
+    """The stage of 02-train.
+
+    Attributes:
+        data: What `load` gave; None before.
+        folds: What `split` gave; None before.
+    """
 
     name = "train"
     next = "Next: 03-submit checks the submission and sends it."
+    data: Data | None = None
+    folds: Folds | None = None
 
     def begin(self) -> None:
         """Connect if that can be done, and decide what computes; called by `open_stage`."""
@@ -39,21 +58,125 @@ class TrainStage(Stage):
         if executed():
             print("\n".join([f"Computes on {self.device.line}", *use.lines]))
 
-    def load_pictures(self) -> Problem:
-        """The competition's tables, for a network that looks at pictures.
+    def load(self, columns: Columns | None = None) -> Data:
+        """The competition's rows, to learn from.
+
+        Args:
+            columns: Given a table (of pandas), it returns it with columns of your own; called for the training and for
+                the test table.
 
         Raises:
-            UsageError: The competition is of another kind.
+            UsageError: There is no baseline for this kind of rows, or what is to be predicted is not plain.
         """
         problem = self.problem
-        if problem.side and problem.classes:
-            return problem
-        raise UsageError(
-            f"{problem.name} is a table of {show.plural(len(problem.features), 'column')}, not of pixels; "
-            "02-train has no baseline for that kind yet.",
-            hint="Put your own in its place, from the cell 'Load the data' on: stage.load() gives the tables .train\n"
-            "and .test, and stage.save_submission(predictions) writes the submission.",
+        if columns is not None:
+            problem = with_columns(
+                problem, columns(problem.train.copy(deep=False)), columns(problem.test.copy(deep=False))
+            )
+        self.data = Data.of(problem)
+        metric = problem.metric
+        self.run.update(metric=metric.name if metric is not None else None)
+        if problem.stands_in and metric is not None:
+            show.note(f"CV is measured by {metric.title}, which stands in for the competition's own metric.")
+        return self.data
+
+    def split(self) -> Folds:
+        """Which rows are held back: pairs of row numbers, to train on and to be judged by."""
+        self.folds = make_folds(self.loaded, seed=self.settings.seed, count=self.settings.folds)
+        first, dev = self.folds[0]
+        print(f"{self.folds.method}: {len(first):,} rows to train on, {len(dev):,} held back")
+        return self.folds
+
+    @property
+    def loaded(self) -> Data:
+        """What `load` gave.
+
+        Raises:
+            UsageError: It was not called.
+        """
+        if self.data is None:
+            raise UsageError("Nothing is loaded yet.", hint="Run the cell 'Load the data' first.")
+        return self.data
+
+    @property
+    def batch_size(self) -> int:
+        """Rows in a step: as set; for a large table, unless set, so many that an epoch has about 200 steps."""
+        asked = self.settings.batch_size
+        if "BATCH_SIZE" in self.settings.origins or self.loaded.kind != "table":
+            return asked
+        return int(max(asked, min(MOST_BATCH, 2 ** round(math.log2(max(1, len(self.loaded.train) / 200))))))
+
+    def predictions(self, name: str, model: object = "") -> Predictions:
+        """Room for what one model gives on each fold; what a stopped training left there is taken up.
+
+        Args:
+            name: The model's name: letters, digits and dashes.
+            model: What tells this model from another one: a Keras model, an estimator, or text.
+
+        Raises:
+            UsageError: A name that cannot be one of a file.
+        """
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,40}", name):
+            raise UsageError(f"{name!r} cannot name predictions.", hint="Use letters, digits and dashes.")
+        if self.folds is None:
+            self.split()
+        return Predictions(
+            name,
+            self.loaded,
+            self.folds or make_folds(self.loaded, seed=self.settings.seed),
+            self.folder,
+            made_by=f"{_told(model)} {self.settings.seed} {self.settings.epochs}",
+            watch=self._watch_folds,
+            kept=self._kept,
         )
+
+    def boost(self, **parameters: Any) -> Predictions:
+        """Gradient boosting (scikit-learn's) on the folds of a table, with a line for each fold.
+
+        Args:
+            parameters: Of the estimator, in place of ours: `learning_rate`, `max_iter`, ...
+        """
+        with self.pause:
+            return boost(
+                lambda text: self.predictions("boosting", text), seed=self.settings.seed, parameters=parameters
+            )
+
+    def choose(self, *models: Predictions) -> Predictions:
+        """Compare models by the metric on the rows held back, keep the best one's score as the run's CV.
+
+        Args:
+            models: Predictions with all folds. With two or more, their mean is compared, too.
+
+        Returns:
+            The best; shown as a table.
+        """
+        candidates = [*models, blend(models)] if len(models) > 1 else list(models)
+        metric = self._metric()
+        sign = 1 if metric.greater_is_better else -1
+        scores = [model.score() for model in candidates]
+        best = max(range(len(candidates)), key=lambda place: sign * scores[place])
+        chosen = candidates[best]
+        folds = chosen.fold_scores() if len(chosen.folds) > 1 else None
+        rows = len(chosen.rows)
+        self.run.update(
+            metric=metric.name,
+            cv={
+                "metric": metric.name,
+                "score": scores[best],
+                "method": chosen.folds.method,
+                "rows": rows,
+                "folds": folds,
+            },
+        )
+        write_held_back(self.folder, chosen)
+        table = [_compared(model, score, metric) for model, score in zip(candidates, scores, strict=True)]
+        held = f"{chosen.folds.method}: {show.plural(rows, 'row')} held back from training, each judged once."
+        grid = Grid(f"CV {metric.name}: {scores[best]:.4f} by {chosen.name}", table, [held], "good")
+        if executed():
+            print(f"CV {metric.name} {scores[best]:.4f}")
+        if show.in_notebook():
+            show.output({"text/html": grid._repr_html_(), "text/plain": repr(grid)})
+        return chosen
 
     @property
     def history(self) -> list[dict[str, Any]]:
@@ -64,8 +187,8 @@ class TrainStage(Stage):
         """Score predictions for rows held back by the competition's metric, and keep it as the run's CV.
 
         Args:
-            truth: True classes, (rows,).
-            predicted: Predicted classes, (rows,).
+            truth: True answers, (rows,).
+            predicted: Predicted ones, (rows,), as a submission holds them.
         """
         metric = self._metric()
         value = metric.score(truth, predicted)
@@ -90,10 +213,38 @@ class TrainStage(Stage):
         self.step.update(files=[{"name": file.name, "size": file.stat().st_size, "sha256": sha256(file)}])
         return Grid(f"{show.plural(rows, 'row')} in {self.short(file)}", _rows(head), ["The first rows."], "good")
 
-    def _metric(self) -> metrics.Metric:
-        wanted = self.competition.metric if self.competition else ""
-        known = metrics.METRICS.values()
-        return next((one for one in known if wanted in (one.title, one.name)), metrics.metric("accuracy"))
+    def _metric(self) -> Metric:
+        found = self.problem.metric
+        if found is None:
+            raise no_target(self.problem.name, self.problem.train, self.problem.test, self.problem.doubts)
+        return found
+
+    def _watch_folds(self, needed_s: float) -> None:
+        """Stop between two folds when that was asked for, or the next one would not be done in time."""
+        asked = self.pause.asked()
+        why = f"{asked}." if asked else "The session ends soon." if self.deadline.due(needed_s) else ""
+        if why:
+            address = self.store.address if self.store is not None else None
+            raise paused(self.run.id, f"{why} The training is paused; the folds so far are kept.", store=address)
+
+    def _kept(self, file: Path) -> None:
+        if self.uploader is not None:
+            self.uploader.put(f"{self.run.id}/{FOLDER}/{file.name}", file)
+
+
+def _told(model: object) -> str:
+    """Text that tells one model from another."""
+    if hasattr(model, "to_json") and hasattr(model, "optimizer"):
+        learnt = model.optimizer.get_config() if model.optimizer is not None else {}
+        return f"{model.to_json()} {learnt} {getattr(model, 'loss', '')}"
+    return str(model)
+
+
+def _compared(model: Predictions, score: float, metric: Metric) -> dict[str, Any]:
+    folds = model.fold_scores()
+    spread = f"{min(folds):.4f} to {max(folds):.4f}" if len(folds) > 1 else ""
+    row: dict[str, Any] = {"model": model.name, f"CV {metric.name}": score}
+    return {**row, "folds": spread} if spread else row
 
 
 def _rows(table: Any) -> list[dict[str, Any]]:

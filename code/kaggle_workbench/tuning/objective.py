@@ -20,8 +20,8 @@ def metric_of(settings: Settings) -> Metric:
     except MissingError as error:
         show.warn(f"{error.message} The metric is taken to be accuracy.")
         wanted = ""
-    known = metrics.METRICS.values()
-    return next((one for one in known if wanted in (one.title, one.name)), metrics.metric("accuracy"))
+    # What was said in METRIC wins, as in the training itself.
+    return metrics.find(settings.metric or wanted) or metrics.metric("accuracy")
 
 
 def value_of(record: Mapping[str, Any] | None, *, greater_is_better: bool) -> float:

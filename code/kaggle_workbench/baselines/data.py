@@ -1,0 +1,87 @@
+"""What 02-train works on: a competition's rows as arrays to learn from, whatever kind they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any
+
+from kaggle_workbench.baselines.answers import Answers
+from kaggle_workbench.baselines.features import Features
+from kaggle_workbench.competition.problem import KINDS, Problem
+from kaggle_workbench.competition.reading.targets import no_target
+from kaggle_workbench.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Data(Problem):
+    """A competition that a baseline can be trained for.
+
+    Everything that `Problem` has, and inputs and answers as arrays.
+    """
+
+    @classmethod
+    def of(cls, problem: Problem) -> Data:
+        """A problem as data.
+
+        Raises:
+            UsageError: There is no baseline for its kind, or what is to be predicted is not plain.
+        """
+        if not problem.targets:
+            raise no_target(problem.name, problem.train, problem.test, problem.doubts)
+        if problem.kind not in ("pixels", "images", "table") or not problem.task:
+            raise UsageError(
+                f"The rows of {problem.name} are {KINDS[problem.kind]}; 02-train has no baseline for that kind.",
+                hint="Put your own in its place, from the cell 'Load the data' on: stage.problem has the tables .train "
+                "and\n.test, and stage.save_submission(predictions) writes the submission.",
+            )
+        return cls(**{each.name: getattr(problem, each.name) for each in fields(Problem)})
+
+    @cached_property
+    def features_of_rows(self) -> Features:
+        """A table's columns as numbers."""
+        return Features(self.train, self.test, self.features, time=self.time)
+
+    @cached_property
+    def answers(self) -> Answers:
+        """What a model learns, and what its outputs mean."""
+        return Answers(self)
+
+    def inputs(self, table: str = "train") -> Any:
+        """What a network sees of each row.
+
+        Args:
+            table: "train" or "test".
+
+        Returns:
+            Pictures as uint8, (rows, side, side) or (rows, side, side, 3); a table as numbers around 0, (rows, columns)
+            as float32.
+        """
+        if self.kind == "table":
+            return self.features_of_rows.for_network(table)
+        return self.pictures(table)
+
+    @property
+    def targets_as_numbers(self) -> Any:
+        """What a network should answer: class numbers (rows,), or numbers (rows, targets) as float32."""
+        return self.answers.values
+
+    @property
+    def outputs(self) -> int:
+        """How many numbers a network must give for a row."""
+        return self.answers.outputs
+
+    @property
+    def activation(self) -> str:
+        """Keras' name of the last layer's activation."""
+        return self.answers.activation
+
+    @property
+    def loss(self) -> str:
+        """Keras' name of the loss that fits the metric."""
+        return self.answers.loss
+
+    @property
+    def watched(self) -> list[str]:
+        """Keras' names of what is shown after each epoch."""
+        return self.answers.watched
