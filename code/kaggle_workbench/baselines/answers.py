@@ -74,7 +74,7 @@ class Answers:
         """
         import numpy as np
 
-        outputs = np.asarray(outputs, dtype="float64").reshape(len(outputs), -1)
+        outputs = np.asarray(outputs, dtype="float64").reshape(len(outputs), self.outputs)
         wants = self.problem.wants
         if self.kind == "amounts":
             learnt = np.clip(outputs, self.low, self.high) * self.spread + self.mean
