@@ -269,6 +269,11 @@ def test_commands_of_readme(copy: Project) -> None:
     """From top to bottom, each that needs nothing from outside."""
     typed = list(dict.fromkeys(" ".join(shlex.quote(word) for word in words) for words in commands(ROOT / "README.md")))
     assert set(NOT_RUN) | set(ADDED) <= set(typed), "a command that is no longer there"
+    notebook = copy.folder / "code" / "02-train.ipynb"
+    (marked,) = (text for text in inline(ROOT / "README.md") if "# search:" in text)
+    parameter, space = marked.split("  #")
+    assert f'"{parameter}' in notebook.read_text()
+    notebook.write_text(notebook.read_text().replace(f'"{parameter}', f'"{parameter}  #{space}  #', 1))
     for line in typed:
         if line in NOT_RUN:
             continue
