@@ -114,7 +114,7 @@ def _table(predictions: Any, names: Sequence[str], problem: Problem) -> list[Row
             f"{problem.name} asks for {len(names)} columns; one column of predictions was given.",
             hint="Write submission.csv yourself, in the form of the sample submission.",
         )
-    array = array.reshape(len(array), -1)
+    array = array.reshape(len(array), len(names))
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         raise UsageError(
             f"{plural(int((~np.isfinite(array)).sum()), 'prediction')} are missing or infinite.",
