@@ -270,20 +270,17 @@ def test_commands_of_readme(copy: Project) -> None:
     typed = list(dict.fromkeys(" ".join(shlex.quote(word) for word in words) for words in commands(ROOT / "README.md")))
     assert set(NOT_RUN) | set(ADDED) <= set(typed), "a command that is no longer there"
     notebook = copy.folder / "code" / "02-train.ipynb"
-    (marked,) = (text for text in inline(ROOT / "README.md") if "# search:" in text)
-    parameter, space = marked.split("  #")
-    assert f'"{parameter}' in notebook.read_text()
-    notebook.write_text(notebook.read_text().replace(f'"{parameter}', f'"{parameter}  #{space}  #', 1))
+    marked = re.search(r"([A-Z]+ = None)(  # search: \S+)", (ROOT / "README.md").read_text())
+    assert marked
+    assert f'"{marked[1]}' in notebook.read_text()
+    notebook.write_text(notebook.read_text().replace(f'"{marked[1]}', f'"{marked[0]}', 1))
     for line in typed:
         if line in NOT_RUN:
             continue
         runs = copy.output / "runs"
-        newest = sorted((path.name for path in runs.iterdir()), reverse=True) if runs.is_dir() else []
-        submissions = [runs / run / "submission.csv" for run in newest]
-        words, names = shlex.split(f"{line} {ADDED.get(line, '')}"), iter(newest)
-        words = [next(names) if word == "RUN" else word for word in words]
-        if "submission.csv" in words:
-            shutil.copy2(next(file for file in submissions if file.exists()), copy.folder)
+        newest = iter(sorted((path.name for path in runs.iterdir()), reverse=True) if runs.is_dir() else [])
+        words = shlex.split(f"{line} {ADDED.get(line, '')}")
+        words = [word.replace("RUN", next(newest)) if "RUN" in word else word for word in words]
         done = copy.kwb(*words, timeout=900)
         assert done.returncode == 0, f"kwb {' '.join(words)}\n{done.stdout[-2000:]}{done.stderr[-3000:]}"
 

@@ -27,6 +27,9 @@ RECIPES: Mapping[str, Mapping[str, int]] = {
 }
 VARIABLES_FILE = "variables.env"
 SECRETS_FILE = "secrets.env"
+# Folder of the competitions that have notebooks and settings of their own (`kwb new`).
+COMPETITIONS = "competitions"
+SLUG = r"[a-z0-9]+(-[a-z0-9]+)*"
 
 
 class Secret:
@@ -159,10 +162,12 @@ def load_settings(overrides: Mapping[str, Any] | None = None, *, start: Path | N
         for file in (secrets, variables):
             notes += file.notes
         _refuse_versioned_secrets(variables)
-        layers += [(SECRETS_FILE, secrets.values), (VARIABLES_FILE, variables.values)]
-        extra = {name: value for name, value in variables.values.items() if name not in SETTINGS}
+        layers += [(SECRETS_FILE, secrets.values), *_own_layers(root, start, layers, secrets, variables, notes)]
+        layers.append((VARIABLES_FILE, variables.values))
+        files = [values for _, values in layers[3:]]
+        extra = {name: value for held in reversed(files) for name, value in held.items() if name not in SETTINGS}
         notes += envfiles.misspellings(variables, list(SETTINGS))
-        notes += _stale_environment(variables.values)
+        notes += _stale_environment({name: value for held in reversed(files) for name, value in held.items()})
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
     for name, (parse, default) in SETTINGS.items():
@@ -178,6 +183,36 @@ def load_settings(overrides: Mapping[str, Any] | None = None, *, start: Path | N
     if values["session_hours"] is None:
         values["session_hours"] = place.session_hours
     return Settings(root=root, place=place, origins=origins, extra=extra, notes=tuple(notes), **values)
+
+
+def _own_layers(
+    root: Path,
+    start: Path | None,
+    layers: list[tuple[str, Mapping[str, str]]],
+    secrets: envfiles.EnvFile,
+    variables: envfiles.EnvFile,
+    notes: list[str],
+) -> list[tuple[str, Mapping[str, str]]]:
+    """Settings of the competition's own folder, when it has one; inside such a folder, also which competition it is."""
+    here = (start or Path.cwd()).resolve()
+    inside = here.relative_to(root / COMPETITIONS).parts[:1] if here.is_relative_to(root / COMPETITIONS) else ()
+    found: list[tuple[str, Mapping[str, str]]] = []
+    if inside:
+        found.append((f"the folder {COMPETITIONS}/{inside[0]}", {"COMPETITION": inside[0]}))
+    held = [*(layer for _, layer in layers), secrets.values, *(layer for _, layer in found), variables.values]
+    slug = next((layer["COMPETITION"] for layer in held if layer.get("COMPETITION")), SETTINGS["COMPETITION"][1])
+    file = root / COMPETITIONS / slug / VARIABLES_FILE
+    if re.fullmatch(SLUG, slug) and file.is_file():
+        own = envfiles.read(file)
+        _refuse_versioned_secrets(own)
+        notes += own.notes + tuple(envfiles.misspellings(own, list(SETTINGS)))
+        if own.values.get("COMPETITION", slug) != slug:
+            raise UsageError(
+                f"{COMPETITIONS}/{slug}/{VARIABLES_FILE} sets COMPETITION={own.values['COMPETITION']}.",
+                hint="Take that line out: the folder's name is the competition.",
+            )
+        found.append((f"{COMPETITIONS}/{slug}/{VARIABLES_FILE}", own.values))
+    return found
 
 
 def _given(overrides: Mapping[str, Any]) -> dict[str, str]:
@@ -243,7 +278,7 @@ def _path(name: str, text: str, origin: str) -> Path:
 
 
 def _slug(name: str, text: str, origin: str) -> str:
-    if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", text):
+    if not re.fullmatch(SLUG, text):
         raise _wrong(
             name, text, origin, "a competition's slug, such as digit-recognizer (the last part of its address)"
         )

@@ -16,7 +16,7 @@ import kaggle_workbench
 from kaggle_workbench.errors import MissingError, WorkbenchError
 
 # In the order `kwb --help` lists them.
-GROUPS = ("run", "submit", "runs", "gpus", "bench", "tune", "push", "container", "spec", "arena", "develop")
+GROUPS = ("run", "submit", "runs", "gpus", "bench", "tune", "push", "new", "container", "spec", "arena", "develop")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

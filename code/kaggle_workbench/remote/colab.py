@@ -25,6 +25,7 @@ from kaggle_workbench.files import human_bytes, make_folder, write_atomic
 from kaggle_workbench.remote import bundle
 from kaggle_workbench.remote.join import join, verified
 from kaggle_workbench.settings import Settings, load_settings, require_root
+from kaggle_workbench.stages.notebooks import STAGES, competition_of, notebook_of
 from kaggle_workbench.stages.parameters import split
 
 COMMAND = "colab"
@@ -105,7 +106,9 @@ def push(
         )
     root = require_root()
     given = {**(overrides or {}), **({"COMPETITION": competition} if competition is not None else {})}
-    known, own = split([root / "code" / bundle.NOTEBOOKS[stage]], given) if stage in bundle.NOTEBOOKS else (given, {})
+    known, own = (
+        split([notebook_of(stage, competition_of(given), root=root)], given) if stage in STAGES else (given, {})
+    )
     settings = load_settings({**known, "SOURCE": "kaggle"})
     run = settings.run_id or _run_id(settings, stage)
     gpu = GPUS[machine_name.lower()]

@@ -16,8 +16,9 @@ from kaggle_workbench.records import Run
 from kaggle_workbench.remote import bundle, travel
 from kaggle_workbench.remote.ledger import Pushes
 from kaggle_workbench.remote.machines import Machine, machine
-from kaggle_workbench.settings import Settings, load_settings, require_root
+from kaggle_workbench.settings import SETTINGS, Settings, load_settings, require_root
 from kaggle_workbench.stages import resume as going_on
+from kaggle_workbench.stages.notebooks import competition_of, notebook_of
 from kaggle_workbench.stages.parameters import split
 
 # A session shorter than that is not worth its start.
@@ -98,7 +99,10 @@ def make_plan(
         raise UsageError("--code git needs the internet there.", hint="Add --internet, or leave --code git out.")
     wanted = machine(machine_name)
     root = require_root()
-    notebook = root / "code" / bundle.NOTEBOOKS[stage]
+    slug = competition_of(
+        going_on.find({n: v for n, v in given.items() if n in SETTINGS}, resume) if resume is not None else given
+    )
+    notebook = notebook_of(stage, slug, root=root)
     known, own = split([notebook], given)
     if resume is not None:
         known = going_on.find(known, resume)

@@ -18,13 +18,13 @@ from kaggle_workbench.errors import MissingError, PausedError, UsageError, Workb
 from kaggle_workbench.files import disk_errors, make_folder, write_json
 from kaggle_workbench.masking import hidden
 from kaggle_workbench.records import RECORD_FILE, Run
-from kaggle_workbench.settings import Settings, load_settings, require_root
+from kaggle_workbench.settings import SETTINGS, Settings, load_settings
 from kaggle_workbench.stages import parameters, stored
 from kaggle_workbench.stages import resume as going_on
 from kaggle_workbench.stages.kernel import Stopper
+from kaggle_workbench.stages.notebooks import STAGES, competition_of, notebook_of
 from kaggle_workbench.stores import Store
 
-STAGES: Mapping[str, str] = {"data": "01-data.ipynb", "train": "02-train.ipynb", "submit": "03-submit.ipynb"}
 # Longest wait for the last uploads of a stage.
 SEND_S = 300.0
 LAST_SEND_S = 15.0
@@ -66,7 +66,8 @@ def run_stages(
         raise UsageError(f"There is no stage {unknown[0]!r}.", hint="The stages are: " + ", ".join(STAGES) + ".")
     given: dict[str, Any] = {"COMPETITION": competition, "GPU_COUNT": gpus, **(overrides or {})}
     wanted = [stage for stage in STAGES if stage in stages or not stages]
-    given, own = parameters.split([notebook_of(stage) for stage in wanted], given)
+    slug = competition_of(going_on.find(_settings(given), resume) if resume is not None else given)
+    given, own = parameters.split([notebook_of(stage, slug) for stage in wanted], given)
     if force:
         given["FORCE_RESUME"] = True
     if resume is not None:
@@ -84,7 +85,7 @@ def run_stages(
             if not dry_run:
                 going_on.settle(run, "train")
             taken, said = going_on.carried(settings, given, run)
-            kept, differs = going_on.carried_own(own, run, notebook_of("train"))
+            kept, differs = going_on.carried_own(own, run, notebook_of("train", slug))
             given, own, notes = {**given, **taken}, {**own, **kept}, notes + said + differs
             settings = load_settings(given)
     run_id = settings.run_id or new_run_id(settings, wanted, claim=not dry_run)
@@ -96,7 +97,8 @@ def run_stages(
     show.note(f"Run {run_id}: {', '.join(wanted)} of {settings.competition}, on {settings.place.title}")
     if dry_run:
         for stage in wanted:
-            show.note(f"  would run code/{STAGES[stage]}")
+            notebook = notebook_of(stage, slug)
+            show.note(f"  would run {notebook.relative_to(settings.root) if settings.root else notebook}")
         show.note("Dry run: nothing was run." + ("" if "submit" not in wanted else f" {_would_submit(settings)}"))
         return None
     folder = settings.output_dir / "runs" / run_id
@@ -106,7 +108,7 @@ def run_stages(
         try:
             # From here on a stop is answered, also while papermill is being imported.
             with Stopper(stage) as stopper:
-                _execute(stopper, notebook_of(stage), folder, {**given, "RUN_ID": run_id}, own, settings)
+                _execute(stopper, notebook_of(stage, slug), folder, {**given, "RUN_ID": run_id}, own, settings)
         except KeyboardInterrupt:
             if stage == "train" and going_on.goes_on(_record(folder), folder):
                 show.note(f"What was saved before stands. Go on with: ./kwb run train --resume {run_id}")
@@ -120,13 +122,8 @@ def run_stages(
     return Run.open(settings.output_dir, run_id)
 
 
-def notebook_of(stage: str) -> Path:
-    """The notebook of a stage.
-
-    Raises:
-        UsageError: No project in this folder or above it.
-    """
-    return require_root() / "code" / STAGES[stage]
+def _settings(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in given.items() if name in SETTINGS}
 
 
 def new_run_id(settings: Settings, stages: Sequence[str], *, claim: bool) -> str:

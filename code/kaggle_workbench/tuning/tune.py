@@ -12,7 +12,7 @@ from kaggle_workbench.competition.connect import source_kind
 from kaggle_workbench.errors import UsageError, WorkError
 from kaggle_workbench.settings import SECRET_NAMES, SETTINGS, Settings, load_settings
 from kaggle_workbench.stages import parameters
-from kaggle_workbench.stages.execute import notebook_of
+from kaggle_workbench.stages.notebooks import competition_of, notebook_of
 from kaggle_workbench.tuning import objective
 from kaggle_workbench.tuning.engines import ENGINES, make_engine
 from kaggle_workbench.tuning.loop import Loop
@@ -82,7 +82,7 @@ def tune(
         KeyboardInterrupt: It was stopped; trials at work are saved.
     """
     given = {"COMPETITION": competition, "GPU_COUNT": gpus, **(overrides or {})}
-    common, own = parameters.split([notebook_of("train")], given)
+    common, own = parameters.split([notebook_of("train", competition_of(given))], given)
     settings = load_settings(common)
     if settings.run_id:
         raise UsageError("RUN_ID names one run, and each trial is one.", hint="Leave it out; --study names the study.")
@@ -172,7 +172,7 @@ def _asked(
     prune: bool,
 ) -> dict[str, Any]:
     """What study.json holds, checked as far as can be without running."""
-    notebook = notebook_of("train")
+    notebook = notebook_of("train", competition_of(common))
     declared = parameters.declared(notebook)
     tables = [
         _typed(row, common, notebook, number)

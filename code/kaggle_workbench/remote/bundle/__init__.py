@@ -4,6 +4,6 @@
 the cells that unpack it, take up a run that goes on, and lay out the results. What arrives there is `remote.arrival`.
 """
 
-from kaggle_workbench.remote.bundle.make import MOST_BYTES, NOTEBOOKS, Bundle, make, together
+from kaggle_workbench.remote.bundle.make import MOST_BYTES, Bundle, make, together
 
-__all__ = ["MOST_BYTES", "NOTEBOOKS", "Bundle", "make", "together"]
+__all__ = ["MOST_BYTES", "Bundle", "make", "together"]

@@ -14,10 +14,10 @@ from kaggle_workbench import provenance
 from kaggle_workbench.errors import RefusedError, UsageError
 from kaggle_workbench.remote.bundle import cells, package, source
 from kaggle_workbench.settings import SECRET_NAMES, SETTINGS, Settings, require_root
+from kaggle_workbench.stages.notebooks import STAGES, notebook_of
 
 # The service takes about a million bytes of source.
 MOST_BYTES = 1_000_000
-NOTEBOOKS = {"data": "01-data.ipynb", "train": "02-train.ipynb", "submit": "03-submit.ipynb"}
 # What belongs to this machine, or is decided there.
 STAYS = (*SECRET_NAMES, "INPUT_DIR", "OUTPUT_DIR", "TENSORFLOW_BUILD", "SESSION_HOURS", "STORE", "GPU_COUNT")
 
@@ -90,10 +90,10 @@ def make(
     from kaggle_workbench.remote import checks
     from kaggle_workbench.stages.parameters import split
 
-    if stage not in NOTEBOOKS:
-        raise UsageError(f"There is no stage {stage!r}.", hint=f"The stages are: {', '.join(NOTEBOOKS)}.")
+    if stage not in STAGES:
+        raise UsageError(f"There is no stage {stage!r}.", hint=f"The stages are: {', '.join(STAGES)}.")
     root = settings.root or require_root()
-    notebook = root / "code" / NOTEBOOKS[stage]
+    notebook = notebook_of(stage, settings.competition, root=root)
     given, own = split([notebook], parameters)
     document = json.loads(notebook.read_text(encoding="utf-8"))
     values = {**_travelling(settings), **given, **own}
@@ -222,6 +222,6 @@ def _about(stage: str, run_id: str, settings: Settings, origin: Mapping[str, Any
         f"*Made by `kwb push` of Kaggle Workbench {origin['version']}, {commit}{changed}.*\n\n"
         f"Stage **{stage}** of run `{run_id}`, competition `{settings.competition}`, for {where}. It needs nothing "
         "beside it: the next cell brings the helper package `kaggle_workbench`, the one after it proves the device and "
-        f"takes up the run, then comes {Path(NOTEBOOKS[stage]).stem} as it was. Results are laid out at the end; "
+        f"takes up the run, then comes {Path(STAGES[stage]).stem} as it was. Results are laid out at the end; "
         f"`./kwb pull {run_id}` fetches them."
     )
