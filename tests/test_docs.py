@@ -20,6 +20,7 @@ import pytest
 
 from kaggle_workbench import cli
 from kaggle_workbench.errors import WorkbenchError
+from kaggle_workbench.metrics import METRICS
 from kaggle_workbench.settings import SECRET_NAMES, SETTINGS
 from project_tools import Project, make_project
 
@@ -212,6 +213,14 @@ def test_names_in_capitals_exist(page: Path) -> None:
 def test_every_setting_is_told() -> None:
     told = set(inline(ROOT / "docs" / "settings.md"))
     assert set(SETTINGS) - told == set()
+
+
+def test_every_metric_is_told() -> None:
+    """With its direction."""
+    page = (ROOT / "docs" / "metrics.md").read_text()
+    rows = re.findall(r"^\| (`.*?`) \|.*\| (high|low) \|$", page, re.M)
+    told = {name: best for names, best in rows for name in re.findall(r"`([^`]+)`", names)}
+    assert told == {each.name: "high" if each.greater_is_better else "low" for each in METRICS.values()}
 
 
 @pytest.mark.parametrize("page", PAGES, **ids)
