@@ -22,6 +22,7 @@ from kaggle_workbench import cli
 from kaggle_workbench.errors import WorkbenchError
 from kaggle_workbench.metrics import METRICS
 from kaggle_workbench.settings import SECRET_NAMES, SETTINGS
+from kaggle_workbench.stages.demo import verdict
 from project_tools import Project, make_project
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -254,6 +255,19 @@ def test_every_dependency_has_its_reason() -> None:
     names = {re.match(r"[\w-]*", line)[0].lower() for line in listed}  # type: ignore[index]
     families = re.compile(r"(types|.*-stubs)(-.*)?|kaggle-workbench|")
     assert [name for name in sorted(names) if not families.fullmatch(name) and name not in page] == []
+
+
+def test_pages_named_by_the_code_exist() -> None:
+    named = set(re.findall(r"\bdocs/[\w-]+\.md", corpus()))
+    assert {name for name in named if not (ROOT / name).is_file()} == set()
+
+
+def test_readme_shows_what_the_demo_prints() -> None:
+    record = {
+        "cv": {"score": 0.9925, "method": "hold-out", "rows": 1200},
+        "lb": {"public": 0.995, "private": 0.99267, "rank": 1, "entries": 4},
+    }
+    assert f"```text\n{verdict(record, Path('data/output/runs/<run>'))}\n```" in (ROOT / "README.md").read_text()
 
 
 # --- what README says to type, typed ------------------------------------------------------------------------

@@ -17,7 +17,9 @@ MOST_CATEGORIES = 254
 # A network gets a column of its own for at most so many values of one column.
 MOST_COLUMNS_EACH = 32
 # What a network sees of both tables together takes at most so many bytes.
-MOST_BYTES = 1_000_000_000
+MOST_BYTES = 300_000_000
+# With more rows than this it gets half precision: three digits tell a scaled number as well, in half the memory.
+MANY_ROWS = 500_000
 # A number further out than this many spreads tells a network no more.
 FAR = 5.0
 PARTS_OF_DATES = ("year", "month", "day", "day_of_week", "hour")
@@ -56,6 +58,7 @@ class Features:
         self, train: pd.DataFrame, test: pd.DataFrame, names: Sequence[str], *, time: str | None = None
     ) -> None:
         self._rows = {"train": len(train), "test": len(test)}
+        self._kind = "float16" if len(train) > MANY_ROWS else "float32"
         self._made: list[_Column] = []
         for name in names:
             self._made += _numbers_of(name, train[name], test[name])
@@ -81,7 +84,9 @@ class Features:
         return found
 
     def for_network(self, table: str = "train") -> Any:
-        """(rows, columns) as float32: scaled numbers, a mark for each gap and for each common category.
+        """(rows, columns): scaled numbers, a mark for each gap and for each common category.
+
+        As float32; as float16 with more than `MANY_ROWS` training rows.
 
         Args:
             table: "train" or "test".
@@ -89,7 +94,7 @@ class Features:
         import numpy as np
 
         plan = self._plan()
-        found = np.zeros((self._rows[table], sum(width for _, _, width in plan)), "float32")
+        found = np.zeros((self._rows[table], sum(width for _, _, width in plan)), self._kind)
         start = 0
         for column, what, width in plan:
             values = getattr(column, table)
@@ -116,7 +121,7 @@ class Features:
         marks = [
             (column, "mark", min(column.categories, MOST_COLUMNS_EACH)) for column in self._made if column.categories
         ]
-        left = max(1, MOST_BYTES // (4 * max(1, sum(self._rows.values()))))
+        left = max(1, MOST_BYTES // (np.dtype(self._kind).itemsize * max(1, sum(self._rows.values()))))
         plan = []
         for each in [*numbers, *marks, *gaps]:
             if each[2] <= left:

@@ -16,7 +16,21 @@ import kaggle_workbench
 from kaggle_workbench.errors import MissingError, WorkbenchError
 
 # In the order `kwb --help` lists them.
-GROUPS = ("run", "submit", "runs", "gpus", "bench", "tune", "push", "new", "container", "spec", "arena", "develop")
+GROUPS = (
+    "run",
+    "submit",
+    "runs",
+    "gpus",
+    "bench",
+    "tune",
+    "push",
+    "new",
+    "container",
+    "spec",
+    "arena",
+    "doctor",
+    "develop",
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -72,6 +86,10 @@ def _failed(error: WorkbenchError, *, debug: bool) -> int:
     print(f"{paint('kwb:', 'red', sys.stderr)} {error.message}", file=sys.stderr)
     for line in error.hint.splitlines():
         print(f"     {line}", file=sys.stderr)
+    from kaggle_workbench.doctor.explains import check_of
+
+    if check := check_of(error):
+        print(f"     More: ./kwb doctor --only {check}", file=sys.stderr)
     return error.exit_code
 
 
