@@ -40,10 +40,10 @@ def on_the_bus(facts: Facts) -> int:
     return found
 
 
-def driver_version(facts: Facts) -> tuple[int, ...]:
-    """The loaded kernel driver's version; empty when none is loaded."""
+def driver_version(facts: Facts) -> str:
+    """The loaded kernel driver's version; "" when none is loaded."""
     found = re.search(r"Kernel Module.*?\s(\d+(?:\.\d+)+)\s", facts.text("proc/driver/nvidia/version"))
-    return tuple(map(int, found.group(1).split("."))) if found else ()
+    return found.group(1) if found else ""
 
 
 def has_gpu(facts: Facts) -> bool:
@@ -63,13 +63,12 @@ def driver(facts: Facts) -> Result:
         )
     cuda = _image_cuda(facts)
     oldest = OLDEST_DRIVER.get(cuda)
-    said = ".".join(map(str, version))
-    if oldest and version[: len(oldest)] < oldest:
+    if oldest and tuple(map(int, version.split(".")))[: len(oldest)] < oldest:
         return failed(
-            f"driver {said} is older than the image needs (CUDA {cuda}: {oldest[0]}.{oldest[1]})",
+            f"driver {version} is older than the image needs (CUDA {cuda}: {oldest[0]}.{oldest[1]})",
             f"Get NVIDIA's driver {oldest[0]} or newer and restart; until then set GPU_COUNT=0.",
         )
-    return passed(f"driver {said}, fit for CUDA {cuda}")
+    return passed(f"driver {version}, fit for CUDA {cuda}")
 
 
 def library(facts: Facts) -> Result:
@@ -80,7 +79,7 @@ def library(facts: Facts) -> Result:
                 f"LD_LIBRARY_PATH has {folder}, whose libraries are empty stubs: no GPU would be found",
                 f"Take {folder} out of LD_LIBRARY_PATH (it is for building only).",
             )
-    version = ".".join(map(str, driver_version(facts)))
+    version = driver_version(facts)
     found = _libraries(facts)
     if not version:
         return passed("no driver loaded, nothing to fit")
