@@ -247,6 +247,14 @@ def test_map_of_the_rooms_is_whole() -> None:
     assert {room for room in rooms if not room.startswith("_")} - told == set()
 
 
+def test_practice_data_are_credited() -> None:
+    folders = sorted((ROOT / "data" / "practice").glob("*/competition.json"))
+    notice = (ROOT / "NOTICE").read_text()
+    for file in folders:
+        assert (file.parent / "README.md").is_file()
+        assert f"data/practice/{file.parent.name}:" in notice
+
+
 def test_every_dependency_has_its_reason() -> None:
     page = (ROOT / "docs" / "dependencies.md").read_text().lower()
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

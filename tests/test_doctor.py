@@ -569,8 +569,10 @@ def test_a_folder_that_may_not_be_written_is_named_with_its_owner(facts: Facts) 
         "from pathlib import Path\n"
         "from kaggle_workbench.doctor import Facts, examine\n"
         "from kaggle_workbench.doctor.checks.folders import folders\n"
+        f"facts = Facts(Path({str(facts.root)!r}), {{}}, home=Path('/'))\n"
+        "facts.variables, facts.secrets\n"
         "os.setgid(65534); os.setuid(65534)\n"
-        f"result = folders(Facts(Path({str(facts.root)!r}), {{}}, home=Path('/')))\n"
+        "result = folders(facts)\n"
         "print(result.found, '|', result.fix)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30)
