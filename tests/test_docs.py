@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from kaggle_workbench import cli
+from kaggle_workbench.doctor import CHECKS
 from kaggle_workbench.errors import WorkbenchError
 from kaggle_workbench.metrics import METRICS
 from kaggle_workbench.settings import SECRET_NAMES, SETTINGS
@@ -92,7 +93,11 @@ def commands_of(line: str) -> Iterator[list[str]]:
 def corpus() -> str:
     """Everything a name can come from: the code, the notebooks, the scripts, the spec, the tests."""
     files = [*PACKAGE.rglob("*.py"), *PACKAGE.rglob("*.sh"), *(ROOT / "code").glob("*.ipynb")]
-    files += [*(ROOT / "tests").rglob("*.py"), *(ROOT / "benchmarks").glob("*.py")]
+    files += [
+        *(ROOT / "tests").rglob("*.py"),
+        *(ROOT / "benchmarks").glob("*.py"),
+        *(ROOT / "data" / "practice").rglob("*.py"),
+    ]
     files += [ROOT / name for name in ("kwb", "pyproject.toml", "variables.env", "preBuild.bash", "postBuild.bash")]
     files += [ROOT / ".project" / name for name in ("spec.yaml", "image.lock")]
     return "\n".join(file.read_text(encoding="utf-8") for file in files if file != Path(__file__))
@@ -207,7 +212,7 @@ def test_names_in_capitals_exist(page: Path) -> None:
             try:
                 SETTINGS[name][0](name, value, "this page")
             except WorkbenchError as error:
-                wrong.append(f"{text}: {error}" if value not in ("VALUE", "N", "RUN", "SLUG") else "")
+                wrong.append(f"{text}: {error}" if value not in ("VALUE", "N", "RUN", "SLUG", "...") else "")
     assert [text for text in wrong if text] == []
 
 
@@ -226,7 +231,7 @@ def test_every_metric_is_told() -> None:
 
 @pytest.mark.parametrize("page", PAGES, **ids)
 def test_files_exist(page: Path) -> None:
-    """A file that is named is in the repository, or is made by code that names it."""
+    """A file that is named is in the repository, or made or asked for by code that names it."""
     kinds = r"py|md|ipynb|json|csv|gz|zip|env|toml|yaml|lock|bash|txt|png|html|db|log|sh"
     wrong = []
     for text in inline(page):
@@ -238,6 +243,11 @@ def test_files_exist(page: Path) -> None:
         if not (in_git or made or name in OTHERS_NAMES):
             wrong.append(text)
     assert wrong == []
+
+
+def test_every_check_of_the_doctor_is_told() -> None:
+    told = set(inline(ROOT / "docs" / "doctor.md"))
+    assert {check.id for check in CHECKS} - told == set()
 
 
 def test_map_of_the_rooms_is_whole() -> None:
