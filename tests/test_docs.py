@@ -216,6 +216,17 @@ def test_names_in_capitals_exist(page: Path) -> None:
     assert [text for text in wrong if text] == []
 
 
+@pytest.mark.parametrize("page", DOCS, **ids)
+def test_messages_are_quoted_as_they_are(page: Path) -> None:
+    """What stands under "it says" is said by the code; "..." stands for what differs from case to case."""
+    said = "\n".join(file.read_text(encoding="utf-8") for file in PACKAGE.rglob("*.py"))
+    said = re.sub(r'"\s*\n\s*f?"', "", said).lower()
+    table = re.compile(r"^\| it says \|.*\n\|[-|]+\|\n((?:\|.*\n)+)", re.M)
+    quoted = [row.split("|")[1] for found in table.finditer(page.read_text()) for row in found[1].splitlines()]
+    parts = [part.strip(" `,").lower() for quote in quoted for part in quote.split("...")]
+    assert [part for part in parts if part not in said] == []
+
+
 def test_every_setting_is_told() -> None:
     told = set(inline(ROOT / "docs" / "settings.md"))
     assert set(SETTINGS) - told == set()
