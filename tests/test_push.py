@@ -148,7 +148,8 @@ def test_a_session_too_many_is_waited_for_here(tmp_path: Path, hosted: Path) -> 
         done = run_python(made, script)
         assert done.returncode == 0, done.stderr
         assert "Waiting for one to end" in done.stderr
-        assert [one["status"] for one in sorted(pushes(made), key=lambda one: one["pushed"])] == ["refused", "running"]
+        # Both may stand in one second.
+        assert sorted(one["status"] for one in pushes(made)) == ["refused", "running"]
 
 
 def run_python(project: Project, script: str) -> Any:

@@ -194,7 +194,7 @@ def test_show_tells_epochs_folds_checkpoint_and_how_to_go_on(output: Path, say: 
     assert code == 0
     assert out.startswith("Run long: paused\n")
     for text in (
-        "2 folds: 0.88000, 0.92000, spread 0.02828",
+        "by fold: 0.88000, 0.92000, spread 0.02828",
         "step 120 of epoch 51, written 2026-11-01 10:00 UTC",
         "go on with   ./kwb run train --resume long",
         "paused       PausedError: The session ends in 5 minutes.",

@@ -198,7 +198,7 @@ class Predictions:
         import numpy as np
 
         train, dev = self.folds[number]
-        found = hashlib.sha256(f"{self.name}\n{made_by}\n{self.data.features}\n{self.data.metric}".encode())
+        found = hashlib.sha256(f"{self.name}\n{made_by}\n{self.data.features}\n{self._metric()}".encode())
         for array in (train, dev, self.data.answers.values):
             found.update(np.ascontiguousarray(array).tobytes())
         found.update(f"{len(self.data.train)} {len(self.data.test)}".encode())

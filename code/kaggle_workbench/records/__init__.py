@@ -12,7 +12,8 @@
     created, updated                        times in UTC, ISO 8601
     parent       the run it was started by (a search, a resume); else null
     metric       what is scored, such as "accuracy"
-    cv           {metric, score, method, rows, folds} from data held back, else null; folds: each one's score, or null
+    cv           {metric, score, method, rows, folds, model} from data held back, else null; folds: each one's score, or
+                 null; model: which one it is, when several were compared
     lb           {public, private, rank, entries} as the server scored it, else null
     submission   {ref, file, sha256, message, sent}, else null
     checkpoint   the newest: {epoch, step, file, sha256, written, best}, else null

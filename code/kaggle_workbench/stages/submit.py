@@ -44,16 +44,17 @@ class SubmitStage(Stage):
         good = left != 0 and competition.user_has_entered and not competition.submissions_disabled
         return Card("Budget", facts, mood="good" if good else "bad")
 
-    def submit(self, message: str) -> Card:
+    def submit(self, message: str = "") -> Card:
         """Submit and wait for the score: in practice always, on Kaggle only with SUBMIT = True.
 
         Args:
-            message: What is new in this submission; shown in your list.
+            message: What is new in this submission; shown in your list. By default the run, its CV score and its model.
 
         Raises:
             RefusedError: Refused before anything was spent.
         """
         source, competition = self.connected()
+        message = message or self._message()
         if source.kind == "kaggle" and not self.settings.submit:
             notes = [
                 "On Kaggle it costs one of your submissions, so it is sent only when you say so:",
@@ -75,3 +76,10 @@ class SubmitStage(Stage):
         }
         how = "was submitted before (nothing was sent now)" if result.already else f"is submitted to {competition.slug}"
         return Card(f"{result.file} {how}", facts, mood="good")
+
+    def _message(self) -> str:
+        cv = self.run.read()["cv"] or {}
+        if cv.get("score") is None:
+            return f"run {self.run.id}"
+        by = f" by {cv['model']}" if cv.get("model") else ""
+        return f"run {self.run.id}: CV {cv.get('metric')} {cv['score']:.5f}{by}"

@@ -166,6 +166,7 @@ class TrainStage(Stage):
                 "method": chosen.folds.method,
                 "rows": rows,
                 "folds": folds,
+                "model": chosen.name,
             },
         )
         write_held_back(self.folder, chosen)

@@ -56,7 +56,7 @@ def _cv(cv: Mapping[str, Any]) -> str:
     facts = [str(cv.get("method") or ""), show.plural(rows, "row") if isinstance(rows, int) else ""]
     if folds:
         spread = f", spread {statistics.stdev(folds):.5f}" if len(folds) > 1 else ""
-        facts.append(f"{len(folds)} folds: {', '.join(f'{fold:.5f}' for fold in folds)}{spread}")
+        facts.append(f"by fold: {', '.join(f'{fold:.5f}' for fold in folds)}{spread}")
     shown = "-" if score is None else f"{score:.5f}"
     return f"{cv.get('metric') or 'score'} {shown} ({', '.join(filter(None, facts))})"
 
