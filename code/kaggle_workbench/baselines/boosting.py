@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
 from typing import Any
@@ -89,6 +90,10 @@ def _estimator(data: Any, parameters: dict[str, Any], seed: int) -> Any:
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
     common = {**parameters, "categorical_features": list(data.features_of_rows.categorical), "random_state": seed}
+    known = inspect.signature(HistGradientBoostingClassifier).parameters
+    if "max_features" not in known:
+        # scikit-learn before 1.4, as in older images: every tree looks at all columns.
+        common.pop("max_features", None)
     if data.answers.kind == "amounts":
         loss = "absolute_error" if data.answers.median else "squared_error"
         return HistGradientBoostingRegressor(loss=loss, **common)

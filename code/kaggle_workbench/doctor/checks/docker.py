@@ -13,7 +13,7 @@ from kaggle_workbench.doctor.check import Check, Result, failed, not_checked, pa
 from kaggle_workbench.doctor.checks.machine import existing
 from kaggle_workbench.doctor.facts import Facts
 
-OLDEST = (23, 0)
+OLDEST = (20, 10)
 # Kaggle's GPU image unpacked, and as much again while it is pulled and built upon.
 IMAGE_GB = 60
 ASK_S = 2.0
