@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 import json
 import re
 import signal
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from arena_tools import tiny_competition
@@ -87,3 +91,53 @@ def test_a_stopped_training_goes_on_at_the_fold_that_is_missing(
     assert ours["cv"] == theirs["cv"], "as if it had never been stopped"
     files = [project.output / "runs" / "stopped" / "submission.csv" for project in (made, whole)]
     assert files[0].read_bytes() == files[1].read_bytes()
+
+
+def picture(colour: tuple[int, int, int], seed: int) -> bytes:
+    from PIL import Image
+
+    noise = np.random.RandomState(seed).randint(0, 60, (20, 24, 3))
+    content = io.BytesIO()
+    Image.fromarray(np.clip(noise + np.array(colour), 0, 255).astype("uint8")).save(content, "PNG")
+    return content.getvalue()
+
+
+@pytest.mark.slow
+def test_pictures_in_files_are_trained_and_submitted_as_probabilities(tmp_path: Path) -> None:
+    """Folders of pictures beside a table of ids; a submission with a column for each class."""
+    colours = {"red": (180, 20, 20), "green": (20, 180, 20), "blue": (20, 20, 180)}
+    names = list(colours)
+    files: dict[str, bytes] = {}
+    for number in range(90):
+        files[f"images/train/p{number}.png"] = picture(colours[names[number % 3]], number)
+    for number in range(90, 120):
+        files[f"images/test/p{number}.png"] = picture(colours[names[number % 3]], number)
+    train = "image,colour\n" + "".join(f"p{n}.png,{names[n % 3]}\n" for n in range(90))
+    sample = "image,blue,green,red\n" + "".join(f"p{n}.png,0.3,0.3,0.4\n" for n in range(90, 120))
+    test = "image\n" + "".join(f"p{n}.png\n" for n in range(90, 120))
+    project = make_project(tmp_path, env={"TF_CPP_MIN_LOG_LEVEL": "3"})
+    home = project.hosted / "colours"
+    home.mkdir(parents=True)
+    with zipfile.ZipFile(home / "files.zip", "w") as archive:
+        tables = {"train.csv": train, "test.csv": test, "sample_submission.csv": sample}
+        for name, content in {**files, **{name: text.encode() for name, text in tables.items()}}.items():
+            archive.writestr(name, content)
+    solution = "image,blue,green,red,Usage\n" + "".join(
+        f"p{n}.png,{','.join('1' if names[n % 3] == name else '0' for name in ('blue', 'green', 'red'))},"
+        f"{'Public' if n % 2 else 'Private'}\n"
+        for n in range(90, 120)
+    )
+    (home / "solution.csv.gz").write_bytes(gzip.compress(solution.encode()))
+    document = {"title": "Colours", "metric": "log_loss", "date": "2026-01-01T00:00:00Z", "rules": {}}
+    (home / "competition.json").write_text(json.dumps(document))
+    (project.folder / "variables.env").write_text("COMPETITION=colours\nSOURCE=practice\nEPOCHS=6\nBATCH_SIZE=16\n")
+    done = project.kwb("run")
+    assert done.returncode == 0, done.stderr
+    assert "X.shape = (90, 24, 24, 3), uint8" in done.stderr
+    (path,) = project.output.glob("runs/*/record.json")
+    found = json.loads(path.read_text())
+    assert (found["metric"], found["cv"]["method"]) == ("log_loss", "hold-out")
+    assert found["lb"]["public"] < 0.5, "colours are easily told apart"
+    header = (path.parent / "submission.csv").read_text().splitlines()[0]
+    assert header == "image,blue,green,red"
+    assert {"confusion", "curves", "mistakes"} <= {each.stem for each in (path.parent / "pictures").iterdir()}

@@ -35,6 +35,11 @@ class Data(Problem):
                 hint="Put your own in its place, from the cell 'Load the data' on: stage.problem has the tables .train "
                 "and\n.test, and stage.save_submission(predictions) writes the submission.",
             )
+        if problem.classes and len(problem.classes) < 2:
+            raise UsageError(
+                f"Every training row of {problem.name} has one answer ({problem.classes[0]!r}): nothing can be learnt.",
+                hint="Is the right column predicted? TARGET in variables.env names another; or fetch the data again.",
+            )
         return cls(**{each.name: getattr(problem, each.name) for each in fields(Problem)})
 
     @cached_property

@@ -34,7 +34,7 @@ def write_submission(file: Path, problem: Problem, predictions: Sequence[Any]) -
     """
     sample = read_sample(problem.sample_file) if problem.sample_file is not None else None
     id, columns = _form(problem, sample)
-    values = _table(predictions, columns if id not in columns else [name for name in columns if name != id], problem)
+    values = _table(predictions, [name for name in columns if not id or name != id], problem, sample)
     rows = sample.rows if sample is not None else len(problem.test)
     if len(values) != len(problem.test) or len(values) != rows:
         raise UsageError(
@@ -93,7 +93,7 @@ def _in_order(problem: Problem, sample: Sample | None, id: str, values: list[Row
     return [by_id[name] if name in by_id else plain[name.strip()] for name in ids], ids
 
 
-def _table(predictions: Any, names: Sequence[str], problem: Problem) -> list[Row]:
+def _table(predictions: Any, names: Sequence[str], problem: Problem, sample: Sample | None) -> list[Row]:
     """Predictions as rows of plain cells.
 
     Raises:
@@ -115,6 +115,8 @@ def _table(predictions: Any, names: Sequence[str], problem: Problem) -> list[Row
             hint="Write submission.csv yourself, in the form of the sample submission.",
         )
     array = array.reshape(len(array), len(names))
+    if array.dtype.kind == "b" and sample is not None and all(column.kind == "integer" for column in sample.targets):
+        array = array.astype("int64")  # true and false here, 1 and 0 there
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         raise UsageError(
             f"{plural(int((~np.isfinite(array)).sum()), 'prediction')} are missing or infinite.",

@@ -282,6 +282,8 @@ def _with_columns(problem: Problem, overrides: Overrides, asked: Asked, targets:
     texts = [name for name in features if "free text" in found.dropped.get(name, "")]
     kind = "table" if kept else "text" if texts and is_free_text(train[texts[0]]) else "other"
     doubts = list(found.doubts)
+    if problem.targets and not asked.task:
+        kind = "other"
     if len(problem.classes) > MOST_CLASSES or (asked.task == "several" and not _numeric(train, targets)):
         kind = "other"
     return replace(

@@ -77,6 +77,9 @@ def find_asked(
     if not targets:
         return found
     columns = [train[name] for name in targets]
+    if found.metric is not None and found.metric.values == "mask":
+        found.doubts.append("Masks are asked for (run-length text), which have no baseline here.")
+        return found
     found.task = overrides.problem or _task(columns, sample, found, by_class=by_class)
     found.wants = _wants(found, columns, sample, by_class=by_class)
     if found.metric is not None and not _fits(found):
@@ -84,14 +87,18 @@ def find_asked(
             f"The metric {found.metric.title} does not fit what is asked for ({found.wants}); cross-validation "
             "measures another one. PROBLEM, TARGET or METRIC in variables.env say it better."
         )
-        found.metric = None
+        found.metric, title = None, ""
+    elif found.wants == "values" and (reason := _cannot_score(found, columns)):
+        found.doubts.append(f"The metric cannot score these answers: {reason} METRIC in variables.env sets another.")
+        found.metric, title = None, ""
     if found.metric is None:
         many = "many" if found.task == "several" or len(targets) > 1 else "one"
         wants = "labels" if found.wants == "ranking" else found.wants
         name = STAND_INS.get((wants, many), "accuracy")
         found.metric, found.stands_in = metrics.metric(name), True
         why = f"The metric {title!r} is not known here" if title else "The competition's metric is not known"
-        found.doubts.append(f"{why}; {found.metric.title} stands in for it. METRIC in variables.env sets another.")
+        if title or not found.doubts:
+            found.doubts.append(f"{why}; {found.metric.title} stands in for it. METRIC in variables.env sets another.")
     return found
 
 
@@ -155,6 +162,21 @@ def _wants(found: Asked, columns: Sequence[Any], sample: Sample | None, *, by_cl
         return "values"
     target = sample.targets[0] if sample is not None and len(sample.targets) == 1 else None
     return "probabilities" if target is not None and target.kind == "number" and found.task == "binary" else "labels"
+
+
+def _cannot_score(found: Asked, columns: Sequence[Any]) -> str:
+    """Why the metric refuses the training rows' own answers; "" when it takes them."""
+    import pandas as pd
+
+    known = pd.concat(list(columns), axis=1).dropna()
+    if found.metric is None or not len(known):
+        return ""
+    truth = known.to_numpy()[:, 0] if len(columns) == 1 else known.to_numpy()
+    try:
+        found.metric.score(truth, truth)
+    except UsageError as error:
+        return error.message
+    return ""
 
 
 def _fits(found: Asked) -> bool:

@@ -52,6 +52,13 @@ def find_targets(train: pd.DataFrame, test: pd.DataFrame, sample: Sample | None,
     found = Targets(id=_id(train, test, sample, overrides))
     only_train = [name for name in train.columns if name not in test.columns and name != found.id]
     wanted = [column.name for column in sample.targets if column.name != found.id] if sample is not None else []
+    if sample is not None and not found.id and len(wanted) > 1:
+        # Without a unique column, those that the test rows have too name the rows.
+        wanted = [name for name in wanted if name not in test.columns]
+        found.doubts.append(
+            "No column of the sample submission has another value in each row, so what names a row is not plain: "
+            "the form of a submission is left to you."
+        )
     if overrides.target:
         for name in overrides.target:
             require_column(name, "TARGET", list(train.columns), "the training table")
@@ -140,10 +147,17 @@ def _classes_of(column: Any, wanted: Sequence[str]) -> tuple[Any, ...]:
         by_text[_plain(value)] = value
     plain = [_plain(name) for name in wanted]
     for names in (plain, _without_common(plain)):
-        if set(by_text) <= set(names) and len(set(names)) == len(names):
+        fits = set(by_text) <= set(names) and len(set(names)) == len(names)
+        # A class that was never seen has the kind of the others, or the columns are none of theirs.
+        if fits and (not _numbers(values) or all(name.lstrip("-").isdigit() for name in names)):
             # A class that the training rows never show has a column too, and no value.
-            return tuple(by_text.get(name, name) for name in names)
+            whole = all(isinstance(value, int) and not isinstance(value, bool) for value in values)
+            return tuple(by_text.get(name, int(name) if whole and name.isdigit() else name) for name in names)
     return ()
+
+
+def _numbers(values: Sequence[Any]) -> bool:
+    return all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
 
 
 def _without_common(names: Sequence[str]) -> list[str]:
