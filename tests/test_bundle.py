@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import pytest
 from arena_tools import tiny_competition
 from kaggle_machines import Machines, why_not
 from kaggle_machines.talk import rpc
+from kaggle_workbench.competition.ledger import Ledger
 from kaggle_workbench.errors import MissingError, RefusedError, UsageError, WorkError
 from kaggle_workbench.remote import arrival, bundle, checks, wheels
 from kaggle_workbench.remote.bundle import cells, package
@@ -48,6 +50,17 @@ def settings(project: Project) -> Settings:
 def make(settings: Settings, stage: str = "train", **options: Any) -> bundle.Bundle:
     given: dict[str, Any] = {"parameters": {}, "run_id": "away", "place": "kaggle", **options}
     return bundle.make(settings, stage, **given)
+
+
+def test_columns_and_the_metric_that_was_heard_travel(settings: Settings) -> None:
+    """Without the internet there, nobody could be asked; names of columns arrive as a setting holds them."""
+    Ledger(settings, "kaggle").hear("Root Mean Squared Error")
+    chosen = {"TARGET": "variables.env", "FOLDS": "variables.env"}
+    there = replace(settings, target=("price", "a,b"), folds=3, origins={**settings.origins, **chosen})
+    text = "".join("".join(cell["source"]) for cell in make(there).document["cells"])
+    assert re.search(r"['\"]METRIC['\"]: ['\"]Root Mean Squared Error", text)
+    assert 'price,"a,b"' in text.replace("\\", "")
+    assert re.search(r"^FOLDS = 3 ", text, re.M)
 
 
 def change(project: Project, text: str, *, cell: str = "preprocess") -> None:

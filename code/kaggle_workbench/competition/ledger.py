@@ -9,17 +9,21 @@ from __future__ import annotations
 
 import hashlib
 import json
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
 from kaggle_workbench.competition.csvfiles import look, open_bytes
-from kaggle_workbench.files import CHUNK_BYTES, write_json
+from kaggle_workbench.errors import MissingError
+from kaggle_workbench.files import CHUNK_BYTES, locked, write_json
 from kaggle_workbench.settings import Settings
 from kaggle_workbench.show import warn
 
 SCHEMA = 1
+# A submission at work holds the lock while it sends; the metric is heard again the next time.
+HEAR_S = 1.0
 # "sending": the answer was never seen, so it may have arrived or not.
 State = Literal["sending", "sent", "complete", "error"]
 
@@ -70,6 +74,13 @@ class Ledger:
     def metric(self) -> str | None:
         """The competition's metric, as the server last named it; None when it was never asked."""
         return self._read().get("metric") or None
+
+    def hear(self, metric: str) -> None:
+        """Like `keep_metric`, from outside a submission: not while another process writes."""
+        if not metric or metric == self.metric:
+            return
+        with suppress(MissingError, OSError), locked(self.lock, what="the list of submissions", timeout_s=HEAR_S):
+            self.keep_metric(metric)
 
     def keep_metric(self, metric: str) -> None:
         """Remember the metric, so that a check without network judges as a submission does."""

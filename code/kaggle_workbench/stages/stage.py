@@ -301,6 +301,8 @@ class Stage:
         with quiet:
             self.source = self._stack.enter_context(connect(self.settings))
             self.competition = self.source.client.competition(self.settings.competition)
+        # For when nobody can be asked: offline, or in a session without the internet.
+        Ledger(self.settings, self.kind).hear(self.competition.metric)
         self.notes += [line for line in said.getvalue().splitlines() if not line.startswith("Source: Kaggle")]
 
     def connected(self) -> tuple[Source, Competition]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
+import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +12,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 import kaggle_workbench
-from kaggle_workbench import provenance
+from kaggle_workbench import metrics, provenance
+from kaggle_workbench.competition.ledger import Ledger
 from kaggle_workbench.errors import RefusedError, UsageError
 from kaggle_workbench.remote.bundle import cells, package, source
 from kaggle_workbench.settings import SECRET_NAMES, SETTINGS, Settings, require_root
@@ -184,7 +187,19 @@ def _travelling(settings: Settings) -> dict[str, Any]:
     if "://" in address and not address.startswith(("file:", "memory:")):
         # An address with a password in it is found by the search for secrets, and refused.
         found["STORE"] = address
-    return {name: value for name, value in found.items() if value is not None}
+    heard = Ledger(settings, "kaggle").metric or ""
+    if settings.metric is None and metrics.find(heard) is not None:
+        # Without the internet there, nobody could be asked what is scored.
+        found["METRIC"] = heard
+    texts = {name: _joined(value) if isinstance(value, tuple) else value for name, value in found.items()}
+    return {name: value for name, value in texts.items() if value is not None}
+
+
+def _joined(names: tuple[str, ...]) -> str:
+    """Names as a setting holds them: separated by commas, quoted where one holds a comma itself."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="").writerow(names)
+    return text.getvalue()
 
 
 def _body(document: Mapping[str, Any], values: Mapping[str, Any]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
