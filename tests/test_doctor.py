@@ -731,3 +731,31 @@ def test_an_error_names_the_check_that_explains_it(facts: Facts) -> None:
     from kaggle_workbench.doctor import explains
 
     assert {check for _, check in explains._ROOMS} <= known
+
+
+def test_online_asks_kaggle_what_only_it_can_tell(tmp_path: Path) -> None:
+    """The real client against the stand-in for Kaggle: credentials, rules, submissions and GPU hours left."""
+    from arena_tools import tiny_competition
+    from kaggle_machines import Machines
+    from project_tools import make_project
+
+    tiny_competition(tmp_path / "hosted", "tiny-digits", side=8, rules={"text": "x", "acceptance_required": True})
+    with Machines(tmp_path / "kaggle", [tmp_path / "hosted"], quota_s=3600) as machines:
+        made = make_project(tmp_path, env=machines.environment(tmp_path / "client"))
+        made.env["PYTHONPATH"] = str(ROOT / "code")
+        (made.folder / "variables.env").write_text("COMPETITION=tiny-digits\n")
+        words = ("doctor", "--format", "json", "--only", "kaggle", "rules", "submissions", "quota")
+        quiet = {row["check"]: row for row in json.loads(made.kwb(*words).stdout)}
+        assert {row["state"] for row in quiet.values()} == {"not checked"}
+        assert machines.calls("GetCompetition") == []
+        found = {row["check"]: row for row in json.loads(made.kwb(*words, "--online").stdout)}
+        assert (found["kaggle"]["state"], "knows these credentials" in found["kaggle"]["found"]) == ("passed", True)
+        assert found["rules"]["state"] == "failed"
+        assert "/competitions/tiny-digits/rules" in found["rules"]["fix"]
+        assert (found["submissions"]["state"], "left today" in found["submissions"]["found"]) == ("passed", True)
+        assert (found["quota"]["state"], "1.0 of 1 GPU hours left" in found["quota"]["found"]) == ("warned", True)
+        made.env["KAGGLE_API_TOKEN"] = "KGAT_" + "0" * 32
+        refused = {row["check"]: row for row in json.loads(made.kwb(*words, "--online").stdout)}
+        assert refused["kaggle"]["state"] == "failed"
+        assert refused["kaggle"]["fix"]
+        assert machines.changes() == []
