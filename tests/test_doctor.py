@@ -337,7 +337,7 @@ BROKEN = {
     "WSL 1": Broken(
         "wsl", lambda facts: wsl(facts, "4.4.0-19041-Microsoft"), "WSL 1", lambda facts, _: wsl(facts)
     ),
-    "project on a Windows disk": Broken("mounts", windows_disk, "9p", linux_disk, "warned"),
+    "project on a Windows disk": Broken("mounts", windows_disk, "9p); a small file", linux_disk, "warned"),
     "WSL with little memory": Broken(
         "wsl-memory",
         lambda facts: wsl(facts, proc__meminfo="MemTotal: 4000000 kB\n",

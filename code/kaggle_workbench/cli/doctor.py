@@ -22,7 +22,7 @@ def _doctor(options: argparse.Namespace) -> int:
 
     from kaggle_workbench.doctor import Facts, examine, mend
     from kaggle_workbench.settings import require_root
-    from kaggle_workbench.show import note, paint
+    from kaggle_workbench.show import note, paint, plural
 
     facts = Facts(require_root())
     found = examine(facts, only=options.only, online=options.online)
@@ -55,7 +55,7 @@ def _doctor(options: argparse.Namespace) -> int:
         if result.fix and result.state != "passed":
             print(f"{' ' * (width + 6)}{paint('mend:', 'dim', sys.stdout)} {result.fix}")
     warnings = sum(result.state == "warned" for _, result in found)
-    verdict = f"{len(found)} checks: {failures} failed, {warnings} with a warning."
+    verdict = f"{plural(len(found), 'check')}: {failures} failed, {warnings} with a warning."
     fixable = any(result.harmless for _, result in found)
     print(f"\n{verdict}" + (" ./kwb doctor --fix does the harmless mends." if fixable else ""))
     return int(failures > 0)

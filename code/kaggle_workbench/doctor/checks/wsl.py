@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+import tempfile
+import time
 from pathlib import Path
 
 from kaggle_workbench.doctor.check import Check, Result, failed, passed, warned
 from kaggle_workbench.doctor.facts import Facts
 
 SLOW = ("9p", "drvfs", "v9fs")
+# As many small files are written and removed to see how fast the disk is with them.
+FILES = 20
 
 
 def version(facts: Facts) -> Result:
@@ -31,12 +35,28 @@ def mount(facts: Facts) -> Result:
     ):
         if (kind := kind_of(facts, folder)) in SLOW:
             slow.append(f"{name} ({folder}, {kind})")
+    speed = _ms_a_file(facts.folder("OUTPUT_DIR", "data/output"))
+    said = "" if speed is None else f"; a small file in OUTPUT_DIR takes {speed:.2g} ms"
     if not slow:
-        return passed("data and project lie on Linux' own disks")
+        return passed(f"data and project lie on Linux' own disks{said}")
     return warned(
-        f"on a Windows disk, where many small files are many times slower: {', '.join(slow)}",
+        f"on a Windows disk, where many small files are many times slower: {', '.join(slow)}{said}",
         "Move the project to ~ in WSL; keep only what Windows must see on /mnt/c (docs/mounts.md).",
     )
+
+
+def _ms_a_file(folder: Path) -> float | None:
+    """Milliseconds to write and remove a small file; None where none can be written."""
+    try:
+        with tempfile.TemporaryDirectory(prefix=".kwb-speed-", dir=folder) as made:
+            start = time.perf_counter()
+            for number in range(FILES):
+                Path(made, str(number)).write_bytes(b"x" * 1000)
+            for number in range(FILES):
+                Path(made, str(number)).unlink()
+            return 1000 * (time.perf_counter() - start) / FILES
+    except OSError:
+        return None
 
 
 def memory(facts: Facts) -> Result:
