@@ -133,6 +133,8 @@ def test_pictures_in_files_are_trained_and_submitted_as_probabilities(tmp_path: 
     (project.folder / "variables.env").write_text("COMPETITION=colours\nSOURCE=practice\nEPOCHS=6\nBATCH_SIZE=16\n")
     done = project.kwb("run")
     assert done.returncode == 0, done.stderr
+    assert "Log Loss (lower is better)" in done.stderr, "kwb run says what was read"
+    assert "3 columns, one for each class, by image" in done.stderr
     assert "X.shape = (90, 24, 24, 3), uint8" in done.stderr
     (path,) = project.output.glob("runs/*/record.json")
     found = json.loads(path.read_text())

@@ -5,8 +5,8 @@ from __future__ import annotations
 from kaggle_workbench import show
 from kaggle_workbench.competition.doubts import find_doubts
 from kaggle_workbench.files import human_bytes
-from kaggle_workbench.stages.cards import Grid
-from kaggle_workbench.stages.stage import Stage
+from kaggle_workbench.stages.cards import Card, Grid
+from kaggle_workbench.stages.stage import Stage, executed
 
 
 class DataStage(Stage):
@@ -24,10 +24,19 @@ class DataStage(Stage):
         title = f"{show.plural(len(files.files), 'file')} in {self.short(files.folder)}"
         return Grid(title, rows, ["Downloaded just now." if files.fetched else "Already here, and whole."], "good")
 
+    def overview(self) -> Card:
+        """What was read; said in the terminal, too, when `kwb run` executes the notebook."""
+        card = super().overview()
+        if executed():
+            print(card)
+        return card
+
     def doubts(self) -> Grid:
         """What to doubt in the data before training on them."""
         found = find_doubts(self.problem)
         rows = [{"": "✓" if doubt.ok else "?", "question": doubt.question, "answer": doubt.finding} for doubt in found]
         open_ = sum(not doubt.ok for doubt in found)
         title = f"{show.plural(open_, 'doubt')} about the data" if open_ else "No doubts about the data"
+        if executed():
+            print("\n".join([title, *(f"  {doubt.question}: {doubt.finding}" for doubt in found if not doubt.ok)]))
         return Grid(title, rows, mood="plain" if open_ else "good")
