@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -143,3 +144,28 @@ def test_pictures_in_files_are_trained_and_submitted_as_probabilities(tmp_path: 
     header = (path.parent / "submission.csv").read_text().splitlines()[0]
     assert header == "image,blue,green,red"
     assert {"confusion", "curves", "mistakes"} <= {each.stem for each in (path.parent / "pictures").iterdir()}
+
+
+@pytest.mark.slow
+def test_own_columns_and_an_own_model_as_the_page_shows(tmp_path: Path) -> None:
+    """The two examples of docs/competitions.md, put where it says."""
+    root = Path(__file__).resolve().parent.parent
+    page = (root / "docs" / "competitions.md").read_text()
+    columns, model = re.findall(r"^```python\n(.*?)^```$", page, re.M | re.S)
+    project = make_project(tmp_path, env={"TF_CPP_MIN_LOG_LEVEL": "3"})
+    shutil.copytree(root / "data" / "practice", project.folder / "data" / "practice")
+    (project.folder / "variables.env").write_text("COMPETITION=titanic\nSOURCE=practice\nEPOCHS=1\n")
+    notebook = project.folder / "code" / "02-train.ipynb"
+    document = json.loads(notebook.read_text())
+    cells = {cell["id"]: cell for cell in document["cells"]}
+    load = "".join(cells["load"]["source"])
+    cells["load"]["source"] = columns + load[load.index("\n\n\ndata = ") :]
+    cells["score"]["source"] = model + "".join(cells["score"]["source"])
+    notebook.write_text(json.dumps(document))
+    done = project.kwb("run", "train")
+    assert done.returncode == 0, done.stderr
+    assert "X.shape = (891, 8)" in done.stderr, "one column more than without"
+    (path,) = project.output.glob("runs/*/record.json")
+    executed = (path.parent / "02-train.ipynb").read_text()
+    assert "boosting + network + forest" in executed
+    assert len(list((path.parent / "predictions").glob("forest-*.npz"))) == 5
