@@ -11,19 +11,18 @@ import io
 import math
 import time
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from kaggle_workbench.baselines.data import Data
 from kaggle_workbench.baselines.folds import Folds
+from kaggle_workbench.baselines.outputs import FOLDER, Outputs
 from kaggle_workbench.errors import UsageError
 from kaggle_workbench.files import write_atomic
 
-FOLDER = "predictions"
 
-
-class Predictions:
+class Predictions(Outputs):
     """What one model gives for the rows held back of each fold, and for the test rows.
 
     Args:
@@ -34,10 +33,6 @@ class Predictions:
         made_by: Text that tells one model from another: another text, and kept folds are made anew.
         watch: Called before each fold with its number of seconds so far; may raise to stop.
         kept: Called with each file that was written.
-
-    Attributes:
-        name: The model's name.
-        seconds: Of each fold made now, by number.
     """
 
     def __init__(
@@ -51,13 +46,10 @@ class Predictions:
         watch: Callable[[float], None] | None = None,
         kept: Callable[[Path], None] | None = None,
     ) -> None:
-        self.name, self.data, self.folds = name, data, folds
-        self.seconds: dict[int, float] = {}
+        super().__init__(name, data, folds, {}, {})
         self._folder = folder / FOLDER
         self._watch, self._kept = watch, kept
         self._stamps = [self._stamp(number, made_by) for number in range(len(folds))]
-        self._held: dict[int, Any] = {}
-        self._test: dict[int, Any] = {}
         for number in range(len(folds)):
             self._take_up(number)
 
@@ -77,14 +69,13 @@ class Predictions:
             yield number
             longest = max(longest, time.perf_counter() - started)
 
-    def add(self, number: int, held_back: Any, test: Any, *, quiet: bool = False) -> None:
+    def add(self, number: int, held_back: Any, test: Any) -> None:
         """Keep what the model of one fold gives.
 
         Args:
             number: The fold, from 0.
             held_back: Outputs for its dev rows, (rows, outputs) or (rows,).
             test: Outputs for the test rows, likewise.
-            quiet: Say nothing.
 
         Raises:
             UsageError: Another number of rows or outputs, or what is no number.
@@ -101,64 +92,11 @@ class Predictions:
         write_atomic(file, content.getvalue())
         if self._kept is not None:
             self._kept(file)
-        if not quiet:
-            print(
-                f"{self.name:<10} fold {number + 1}/{len(self.folds)}  {self._metric()} {self.fold_score(number):.4f}"
-            )
-
-    @property
-    def rows(self) -> Any:
-        """Positions of the training rows that were held back, in the order of `held_back`."""
-        import numpy as np
-
-        return np.concatenate([self.folds[number][1] for number in sorted(self._held)])
-
-    @property
-    def held_back(self) -> Any:
-        """Outputs for the rows held back, (rows, outputs)."""
-        import numpy as np
-
-        return np.concatenate([self._held[number] for number in sorted(self._held)])
-
-    @property
-    def test(self) -> Any:
-        """Outputs for the test rows, averaged over the folds, (rows, outputs)."""
-        self._require_whole()
-        return sum(self._test[number].astype("float64") for number in sorted(self._test)) / len(self._test)
-
-    def fold_score(self, number: int) -> float:
-        """The metric on the rows held back of one fold."""
-        return self.data.answers.score(self.folds[number][1], self._held[number])
-
-    def fold_scores(self) -> list[float]:
-        """The metric on each fold."""
-        return [self.fold_score(number) for number in sorted(self._held)]
-
-    def score(self) -> float:
-        """The metric on all rows held back, taken together."""
-        self._require_whole()
-        return self.data.answers.score(self.rows, self.held_back)
-
-    def submission(self) -> Any:
-        """What a submission holds for the test rows: labels, probabilities or amounts."""
-        return self.data.answers.predictions(self.test)
-
-    def guesses(self) -> Any:
-        """The same for the rows held back, in the order of `rows`."""
-        return self.data.answers.predictions(self.held_back)
-
-    def _metric(self) -> str:
-        return self.data.metric.name if self.data.metric is not None else "score"
+        which = f"fold {number + 1}/{len(self.folds)}" if len(self.folds) > 1 else self.folds.method
+        print(f"{self.name:<10} {which}  {self._metric()} {self.fold_score(number):.4f}")
 
     def _file(self, number: int) -> Path:
         return self._folder / f"{self.name}-{number + 1}.npz"
-
-    def _require_whole(self) -> None:
-        if len(self._held) < len(self.folds):
-            raise UsageError(
-                f"{self.name}: {len(self._held)} of {len(self.folds)} folds are there.",
-                hint="Add the others first: `for number in predictions.missing(): ...`.",
-            )
 
     def _checked(self, outputs: Any, rows: int, what: str) -> Any:
         import numpy as np
@@ -203,48 +141,3 @@ class Predictions:
             found.update(np.ascontiguousarray(array).tobytes())
         found.update(f"{len(self.data.train)} {len(self.data.test)}".encode())
         return found.hexdigest()
-
-
-def blend(models: Sequence[Predictions]) -> Predictions:
-    """The mean of several models' outputs, on the same folds.
-
-    Args:
-        models: At least two, each with all folds.
-
-    Returns:
-        Predictions of their own; nothing is written.
-    """
-    first = models[0]
-    mixed = Predictions.__new__(Predictions)
-    mixed.__dict__.update(first.__dict__)
-    mixed.name = " + ".join(model.name for model in models)
-    mixed._held = {n: sum(m._held[n] for m in models) / len(models) for n in first._held}
-    mixed._test = {n: sum(m._test[n] for m in models) / len(models) for n in first._test}
-    return mixed
-
-
-def write_held_back(folder: Path, model: Predictions) -> Path:
-    """Write the predictions for the rows held back as CSV: row, fold, answer, prediction.
-
-    Args:
-        folder: The run's folder.
-        model: Predictions with all folds.
-
-    Returns:
-        The file, predictions/held-back.csv; `row` counts the training rows from 0.
-    """
-    import numpy as np
-    import pandas as pd
-
-    rows, data = model.rows, model.data
-    fold = np.concatenate([np.full(len(dev), number + 1) for number, (_, dev) in enumerate(model.folds.pairs)])
-    truth, guess = np.asarray(data.answers.truth(rows)), np.asarray(model.guesses())
-    table: dict[str, Any] = {"row": rows, "fold": fold}
-    for what, values in (("answer", truth), ("prediction", guess)):
-        wide = values.reshape(len(values), -1)
-        for place in range(wide.shape[1]):
-            table[what if wide.shape[1] == 1 else f"{what}_{place + 1}"] = wide[:, place]
-    file = folder / FOLDER / "held-back.csv"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    write_atomic(file, pd.DataFrame(table).sort_values("row").to_csv(index=False))
-    return file

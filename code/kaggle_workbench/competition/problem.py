@@ -104,8 +104,7 @@ class Problem:
         if self.target is None or self.task not in ("binary", "classes"):
             return ()
         found = self.train[self.target].dropna().unique().tolist()
-        known = {*found, *(name for name in self.by_class if self.by_class)}
-        return tuple(sorted(known, key=_sortable))
+        return tuple(sorted({*found, *self.by_class}, key=_sortable))
 
     def pictures(self, table: str = "train") -> Any:
         """Each row as a picture, grey or colour levels from 0 to 255 as uint8.

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from kaggle_workbench import devices, show
-from kaggle_workbench.baselines import Data, Folds, Predictions, blend, boost, make_folds, write_held_back
-from kaggle_workbench.baselines.predictions import FOLDER
+from kaggle_workbench.baselines import Data, Folds, Outputs, Predictions, blend, boost, make_folds, write_held_back
+from kaggle_workbench.baselines.outputs import FOLDER
 from kaggle_workbench.competition.predictions import write_submission
 from kaggle_workbench.competition.problem import with_columns
 from kaggle_workbench.competition.reading.targets import no_target
@@ -141,11 +141,11 @@ class TrainStage(Stage):
                 lambda text: self.predictions("boosting", text), seed=self.settings.seed, parameters=parameters
             )
 
-    def choose(self, *models: Predictions) -> Predictions:
+    def choose(self, *models: Outputs) -> Outputs:
         """Compare models by the metric on the rows held back, keep the best one's score as the run's CV.
 
         Args:
-            models: Predictions with all folds. With two or more, their mean is compared, too.
+            models: Outputs with all folds. With two or more, their mean is compared, too.
 
         Returns:
             The best; shown as a table.
@@ -241,7 +241,7 @@ def _told(model: object) -> str:
     return str(model)
 
 
-def _compared(model: Predictions, score: float, metric: Metric) -> dict[str, Any]:
+def _compared(model: Outputs, score: float, metric: Metric) -> dict[str, Any]:
     folds = model.fold_scores()
     spread = f"{min(folds):.4f} to {max(folds):.4f}" if len(folds) > 1 else ""
     row: dict[str, Any] = {"model": model.name, f"CV {metric.name}": score}
