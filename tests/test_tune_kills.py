@@ -21,7 +21,7 @@ from tune_tools import records, tuning_project
 
 pytestmark = pytest.mark.slow
 
-TRIALS, EPOCHS = 12, 3
+TRIALS, EPOCHS = 12, 4
 ASKED = ("--trials", str(TRIALS), "--study", "s", "--no-prune", "--set", f"EPOCHS={EPOCHS}", "--set", "WAIT=0.4")
 LIMIT_S = 240
 
@@ -47,13 +47,13 @@ def wait_until(true: Callable[[], bool], process: subprocess.Popen[str]) -> None
 
 
 def in_the_middle(project: Project) -> bool:
-    """Some are done, and two are at work that have an epoch behind them."""
+    """Some are done, and two are at work that have an epoch behind them and at least two before them."""
     try:
         found = records(project, "s").values()
     except json.JSONDecodeError:
         return False
     done = [record for record in found if record["status"] == "done"]
-    at_work = [record for record in found if record["status"] == "running" and 0 < len(record["history"]) < EPOCHS]
+    at_work = [record for record in found if record["status"] == "running" and 0 < len(record["history"]) < EPOCHS - 1]
     return len(done) >= 3 and len(at_work) == 2
 
 

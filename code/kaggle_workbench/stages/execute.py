@@ -209,6 +209,8 @@ def _execute(
     except PapermillExecutionError as error:
         if error.ename == "KeyboardInterrupt":
             _raise_if_paused(folder)
+            # An interrupt may come just after the stage wrote itself down, and before it watches for one.
+            _settle(folder, KeyboardInterrupt(), settings)
             raise KeyboardInterrupt from None
         raise _told(error.ename, error.evalue, notebook, executed) from error
     except DeadKernelError as error:

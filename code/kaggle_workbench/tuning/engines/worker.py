@@ -18,7 +18,7 @@ from typing import Any
 from kaggle_workbench import provenance
 from kaggle_workbench.errors import PausedError, WorkbenchError
 from kaggle_workbench.files import locked, write_json
-from kaggle_workbench.records import RECORD_FILE, Run
+from kaggle_workbench.records import RECORD_FILE, Run, trained_at
 from kaggle_workbench.settings import load_settings
 
 LOCK, OUTCOME, LOG, STARTED = ".lock", ".outcome.json", ".log", ".process.json"
@@ -67,6 +67,9 @@ def _run(asked: dict[str, Any]) -> dict[str, Any]:
     run_id = asked["run_id"]
     try:
         _wait_for_kernel(run_id)
+        if _is_trained(run_id):
+            # The worker before was killed between the end of the training and its own last word.
+            return {"status": "done", "error": ""}
         run_stages(["train"], overrides={**asked["overrides"], "RUN_ID": run_id})
     except (PausedError, KeyboardInterrupt) as error:
         return {"status": "cut", "error": getattr(error, "message", "") or "It was stopped."}
@@ -86,6 +89,11 @@ def _wait_for_kernel(run_id: str) -> None:
         if all(provenance.is_gone(step["process"]) is not False for step in running):
             return
         time.sleep(_TICK_S)
+
+
+def _is_trained(run_id: str) -> bool:
+    folder = load_settings().output_dir / "runs" / run_id
+    return (folder / RECORD_FILE).is_file() and bool(trained_at(Run(folder).read()))
 
 
 def _end_with(parent: int) -> None:
