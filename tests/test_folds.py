@@ -94,6 +94,77 @@ def test_a_stopped_training_goes_on_at_the_fold_that_is_missing(
     assert files[0].read_bytes() == files[1].read_bytes()
 
 
+@pytest.mark.slow
+def test_folds_of_other_values_are_not_taken_up(made: Project) -> None:
+    """The columns keep their names, and what is in them changes: no kept fold is mixed with new ones."""
+    first = stop_after(made, "boosting   fold 3/5", signal.SIGTERM)
+    assert record(made)["status"] == "paused", first
+    notebook = made.folder / "code" / "02-train.ipynb"
+    document = json.loads(notebook.read_text())
+    (cell,) = [cell for cell in document["cells"] if cell["id"] == "load"]
+    source = "".join(cell["source"])
+    changed = "    return table.assign(**{name: table[name] * 2 for name in table.select_dtypes('float').columns})"
+    assert source.count("    return table") == 1
+    cell["source"] = source.replace("    return table", changed)
+    notebook.write_text(json.dumps(document))
+    again = made.kwb("run", "train", "--resume", "stopped")
+    assert again.returncode == 0, again.stderr
+    assert sorted(folds(again.stderr)) == ALL
+
+
+def test_what_predictions_are_made_of_is_told_from_its_values() -> None:
+    """The same parts give the same text, and each other part another one."""
+    import pandas as pd
+    from sklearn.ensemble import RandomForestClassifier
+
+    from kaggle_workbench.baselines.made_of import made_of
+
+    def doubled(batch: Any) -> Any:
+        return batch * 2
+
+    def tripled(batch: Any) -> Any:
+        return batch * 3
+
+    rows, answers = np.arange(12.0).reshape(6, 2), np.arange(6)
+    table = pd.DataFrame({"a": [1.0, None, 3.0], "b": ["x", None, 3]})
+    keras = pytest.importorskip("keras")
+    from kaggle_workbench.training import Batches
+
+    def network(units: int, rate: float) -> Any:
+        model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(units)])
+        model.compile(optimizer=keras.optimizers.Adam(rate), loss="mse")
+        return model
+
+    def parts() -> list[tuple[Any, ...]]:
+        return [
+            ("text",),
+            (rows,),
+            (rows + 1,),
+            (table,),
+            (table.rename(columns={"a": "c"}),),
+            (table.fillna(0),),
+            (table.astype(str),),
+            (doubled,),
+            (tripled,),
+            (RandomForestClassifier(50),),
+            (RandomForestClassifier(50, max_depth=3),),
+            (network(3, 0.1),),
+            (network(4, 0.1),),
+            (network(3, 0.2),),
+            (Batches(rows, answers, 2, seed=1),),
+            (Batches(rows, answers, 3, seed=1),),
+            (Batches(rows, answers, 2, seed=2),),
+            (Batches(rows, answers, 2, seed=1, augment=doubled),),
+            (Batches(rows, answers, 2, seed=1, augment=tripled),),
+            (Batches(rows + 1, answers, 2, seed=1),),
+            (network(3, 0.1), Batches(rows, answers, 2, seed=1)),
+        ]
+
+    once, again = ([made_of(*each) for each in parts()] for _ in range(2))
+    assert once == again
+    assert len(set(once)) == len(once)
+
+
 def picture(colour: tuple[int, int, int], seed: int) -> bytes:
     from PIL import Image
 

@@ -16,45 +16,58 @@ from typing import Any
 
 import pytest
 
+from kaggle_workbench import provenance
 from project_tools import Project
 from tune_tools import records, tuning_project
 
 pytestmark = pytest.mark.slow
 
 TRIALS, EPOCHS = 12, 4
-ASKED = ("--trials", str(TRIALS), "--study", "s", "--no-prune", "--set", f"EPOCHS={EPOCHS}", "--set", "WAIT=0.4")
+ASKED = ("--trials", str(TRIALS), "--study", "s", "--no-prune", "--set", f"EPOCHS={EPOCHS}")
 LIMIT_S = 240
 
 
 def begin(project: Project, *words: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "kaggle_workbench", "tune", *words],
-        cwd=project.folder,
-        env=project.env,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    """A client whose trials wait at the gate in their middle; what it says goes to a file."""
+    gate(project).touch()
+    with said_by(project).open("w") as file:
+        return subprocess.Popen(
+            [sys.executable, "-m", "kaggle_workbench", "tune", *words],
+            cwd=project.folder,
+            env=project.env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=file,
+            text=True,
+        )
 
 
-def wait_until(true: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+def gate(project: Project) -> Path:
+    project.output.mkdir(parents=True, exist_ok=True)
+    return project.output / "gate"
+
+
+def said_by(project: Project) -> Path:
+    return project.folder.parent / "client.txt"
+
+
+def wait_until(true: Callable[[], bool], process: subprocess.Popen[str], said: Path) -> None:
     until = time.monotonic() + LIMIT_S
     while not true():
-        assert process.poll() is None, process.communicate()[0]
-        assert time.monotonic() < until, "that moment never came"
+        assert process.poll() is None, said.read_text()
+        assert time.monotonic() < until, f"that moment never came:\n{said.read_text()}"
         time.sleep(0.05)
 
 
 def in_the_middle(project: Project) -> bool:
-    """Some are done, and two are at work that have an epoch behind them and at least two before them."""
+    """Three are done, and two are held by the gate: two epochs are behind them, two before them."""
     try:
         found = records(project, "s").values()
     except json.JSONDecodeError:
         return False
     done = [record for record in found if record["status"] == "done"]
-    at_work = [record for record in found if record["status"] == "running" and 0 < len(record["history"]) < EPOCHS - 1]
-    return len(done) >= 3 and len(at_work) == 2
+    at_work = [record for record in found if record["status"] == "running" and len(record["history"]) == 2]
+    return len(done) == 3 and len(at_work) == 2
 
 
 def check(project: Project, before: dict[str, dict[str, Any]]) -> None:
@@ -68,7 +81,7 @@ def check(project: Project, before: dict[str, dict[str, Any]]) -> None:
         statuses = [step["status"] for step in record["steps"]]
         assert statuses.count("done") == 1, (name, statuses)
         assert [entry["epoch"] for entry in record["history"]] == list(range(1, EPOCHS + 1)), name
-        assert {"RATE", "UNITS", "WAIT"} <= record["steps"][-1]["parameters"].keys()
+        assert {"RATE", "UNITS", "EPOCHS"} <= record["steps"][-1]["parameters"].keys()
         if before[name]["status"] == "done" if name in before else False:
             assert len(statuses) == 1, (name, statuses)
 
@@ -87,11 +100,15 @@ def test_ray_a_node_killed_in_the_middle(tmp_path: Path, monkeypatch: pytest.Mon
     try:
         other = cluster.add_node(num_cpus=1)
         client = begin(project, *ASKED, "--engine", "ray", "--address", cluster.address, "--slots", "2")
-        wait_until(lambda: in_the_middle(project), client)
+        wait_until(lambda: in_the_middle(project), client, said_by(project))
         before = records(project, "s")
         cluster.remove_node(other, allow_graceful=False)
-        said = client.communicate(timeout=LIMIT_S)[0]
-        assert client.returncode == 0, said
+        # Its trial ends a moment after it, and must not pass the gate.
+        at_work = [record["steps"][-1]["process"] for record in before.values() if record["status"] == "running"]
+        wait_until(lambda: any(provenance.is_gone(each) for each in at_work), client, said_by(project))
+        gate(project).unlink()
+        client.communicate(timeout=LIMIT_S)
+        assert client.returncode == 0, said_by(project).read_text()
     finally:
         cluster.shutdown()
     check(project, before)
@@ -102,7 +119,7 @@ def test_ray_a_node_killed_in_the_middle(tmp_path: Path, monkeypatch: pytest.Mon
 def test_local_the_client_killed_in_the_middle_and_started_again(tmp_path: Path) -> None:
     project = tuning_project(tmp_path)
     client = begin(project, *ASKED, "--slots", "2")
-    wait_until(lambda: in_the_middle(project), client)
+    wait_until(lambda: in_the_middle(project), client, said_by(project))
     before = records(project, "s")
     client.kill()
     client.communicate()
@@ -114,9 +131,11 @@ def test_local_the_client_killed_in_the_middle_and_started_again(tmp_path: Path)
     refused = project.kwb("tune", *ASKED)
     assert refused.returncode == 2
     assert "./kwb tune --resume s" in refused.stderr
-    done = project.kwb("tune", "--resume", "s", "--slots", "2", "--format", "json", timeout=LIMIT_S)
-    assert done.returncode == 0, done.stderr
-    assert "was found at work" in done.stderr
-    assert len(json.loads(done.stdout)) == TRIALS
+    again = begin(project, "--resume", "s", "--slots", "2", "--format", "json")
+    wait_until(lambda: "was found at work" in said_by(project).read_text(), again, said_by(project))
+    gate(project).unlink()
+    table = again.communicate(timeout=LIMIT_S)[0]
+    assert again.returncode == 0, said_by(project).read_text()
+    assert len(json.loads(table)) == TRIALS
     check(project, before)
     assert len(records(project, "s")[name]["steps"]) == 2, "the killed trial went on from its last epoch"

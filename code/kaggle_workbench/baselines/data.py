@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
 from kaggle_workbench.baselines.answers import Answers
 from kaggle_workbench.baselines.features import Features
+from kaggle_workbench.checkpoints import digests
 from kaggle_workbench.competition.problem import KINDS, Problem
 from kaggle_workbench.competition.reading.targets import no_target
 from kaggle_workbench.errors import UsageError
@@ -51,6 +53,18 @@ class Data(Problem):
     def answers(self) -> Answers:
         """What a model learns, and what its outputs mean."""
         return Answers(self)
+
+    @cached_property
+    def digest(self) -> str:
+        """A hash of what is learnt from: the values of both tables, or the pictures' files by name and size."""
+        if self.images is not None:
+            files = [*self.images.train, *self.images.test]
+            told: Any = [(file.name, file.stat().st_size) for file in files]
+        elif self.kind == "table":
+            told = [digests.of_table(table, self.features) for table in (self.train, self.test)]
+        else:
+            told = [digests.of_data(self.pictures(table)) for table in ("train", "test")]
+        return hashlib.sha256(repr(told).encode()).hexdigest()
 
     def inputs(self, table: str = "train") -> Any:
         """What a network sees of each row.

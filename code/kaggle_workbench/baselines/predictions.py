@@ -1,7 +1,7 @@
 """One model's outputs, fold by fold: for the rows held back, and for the test rows; kept in the run's folder.
 
 A training that was stopped goes on at the first fold that is missing. What was made of other rows,
-answers or by another model is made anew.
+values or answers, or by another model, is made anew.
 """
 
 from __future__ import annotations
@@ -136,8 +136,7 @@ class Predictions(Outputs):
         import numpy as np
 
         train, dev = self.folds[number]
-        found = hashlib.sha256(f"{self.name}\n{made_by}\n{self.data.features}\n{self._metric()}".encode())
+        found = hashlib.sha256(f"{self.name}\n{made_by}\n{self.data.digest}\n{self._metric()}".encode())
         for array in (train, dev, self.data.answers.values):
             found.update(np.ascontiguousarray(array).tobytes())
-        found.update(f"{len(self.data.train)} {len(self.data.test)}".encode())
         return found.hexdigest()

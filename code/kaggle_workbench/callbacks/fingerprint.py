@@ -34,6 +34,23 @@ def fingerprint(model: Any, fit: Fit, batches: Batches | None) -> dict[str, Any]
         fit: The training that has just begun.
         batches: Its data when they are seeded ones.
     """
+    told = of_model(model)
+    if batches is not None:
+        told |= of_batches(batches)
+    else:
+        told["inputs"] = digests.of_data(fit.arguments.get("x"))
+        told["targets"] = digests.of_data(fit.arguments.get("y"))
+    if fit.arguments:
+        told["held_back"] = digests.of_data(fit.arguments.get("validation_data"))
+        told["class_weight"] = _part(fit.arguments.get("class_weight"))
+    return told
+
+
+def of_model(model: Any) -> dict[str, Any]:
+    """What a compiled model is: its layers, how they are connected, how it learns, by which versions.
+
+    Of the optimizer counts the learning rate that it began with in this process.
+    """
     compiled = getattr(getattr(model, "_compile_config", None), "config", None) or {}
     layers = list(model.layers)
     names = _names(model)
@@ -50,18 +67,19 @@ def fingerprint(model: Any, fit: Fit, batches: Batches | None) -> dict[str, Any]
     if all(layer.built for layer in model._flatten_layers()):
         # TensorFlow makes the weights of a network without an input in its first step only.
         told["weights"] = [[list(variable.shape), str(variable.dtype)] for variable in model.variables]
-    if batches is not None:
-        told["inputs"], told["targets"] = digests.of_data(batches.inputs), digests.of_data(batches.targets)
-        told["batch_size"], told["seed"] = batches.batch_size, batches.seed
-        told["augment"] = digests.of_code(batches.augment)
-        told["order"] = digests.of_source(Path(inspect.getfile(Batches)))
-    else:
-        told["inputs"] = digests.of_data(fit.arguments.get("x"))
-        told["targets"] = digests.of_data(fit.arguments.get("y"))
-    if fit.arguments:
-        told["held_back"] = digests.of_data(fit.arguments.get("validation_data"))
-        told["class_weight"] = _part(fit.arguments.get("class_weight"))
     return told
+
+
+def of_batches(batches: Batches) -> dict[str, Any]:
+    """What seeded batches feed: inputs, targets, their order, and what is done to each batch."""
+    return {
+        "inputs": digests.of_data(batches.inputs),
+        "targets": digests.of_data(batches.targets),
+        "batch_size": batches.batch_size,
+        "seed": batches.seed,
+        "augment": digests.of_code(batches.augment),
+        "order": digests.of_source(Path(inspect.getfile(Batches))),
+    }
 
 
 def _versions() -> dict[str, str]:

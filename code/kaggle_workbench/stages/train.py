@@ -10,6 +10,7 @@ from typing import Any
 
 from kaggle_workbench import devices, show
 from kaggle_workbench.baselines import Data, Folds, Outputs, Predictions, blend, boost, make_folds, write_held_back
+from kaggle_workbench.baselines.made_of import made_of
 from kaggle_workbench.baselines.outputs import FOLDER
 from kaggle_workbench.competition.predictions import write_submission
 from kaggle_workbench.competition.problem import with_columns
@@ -106,26 +107,28 @@ class TrainStage(Stage):
             return asked
         return int(max(asked, min(MOST_BATCH, 2 ** round(math.log2(max(1, len(self.loaded.train) / 200))))))
 
-    def predictions(self, name: str, model: object = "") -> Predictions:
+    def predictions(self, name: str, *parts: Any) -> Predictions:
         """Room for what one model gives on each fold; what a stopped training left there is taken up.
+
+        What was kept is made anew when the rows, their values, the folds, the seed, the epochs or one of `parts` has
+        changed since.
 
         Args:
             name: The model's name: letters, digits and dashes.
-            model: What tells this model from another one: a Keras model, an estimator, or text.
+            parts: What the model is made of and learns from beyond the competition's tables: a Keras model and its
+                `Batches`, an estimator, arrays, functions, text.
 
         Raises:
             UsageError: A name that cannot be one of a file.
         """
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,40}", name):
             raise UsageError(f"{name!r} cannot name predictions.", hint="Use letters, digits and dashes.")
-        if self.folds is None:
-            self.split()
         return Predictions(
             name,
             self.loaded,
-            self.folds or make_folds(self.loaded, seed=self.settings.seed),
+            self.folds or self.split(),
             self.folder,
-            made_by=f"{_told(model)} {self.settings.seed} {self.settings.epochs}",
+            made_by=f"{made_of(*parts)} {self.settings.seed} {self.settings.epochs}",
             watch=self._watch_folds,
             kept=self._kept,
         )
@@ -231,14 +234,6 @@ class TrainStage(Stage):
     def _kept(self, file: Path) -> None:
         if self.uploader is not None:
             self.uploader.put(f"{self.run.id}/{FOLDER}/{file.name}", file)
-
-
-def _told(model: object) -> str:
-    """Text that tells one model from another."""
-    if hasattr(model, "to_json") and hasattr(model, "optimizer"):
-        learnt = model.optimizer.get_config() if model.optimizer is not None else {}
-        return f"{model.to_json()} {learnt} {getattr(model, 'loss', '')}"
-    return str(model)
 
 
 def _compared(model: Outputs, score: float, metric: Metric) -> dict[str, Any]:
