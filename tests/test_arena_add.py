@@ -112,6 +112,17 @@ def _odd_usage(folder: Path, answers: Path) -> Path:
     return write(answers, ["id", "y", "Usage"], [[n, n, "Secret"] for n in range(20, 60)])
 
 
+def _ignored_usage(folder: Path, answers: Path) -> Path:
+    return write(answers, ["id", "y", "Usage"], [[n, n, "Ignored" if n % 2 else "Public"] for n in range(20, 60)])
+
+
+def _answers_written_otherwise(folder: Path, answers: Path) -> Path:
+    """The same numbers with a decimal point: 60 as 60.0."""
+    rows = [line.split(",") for line in answers.read_text().splitlines()]
+    write(folder / "extra.csv", rows[0], [[id, float(value)] for id, value in rows[1:]])
+    return answers
+
+
 def _text_for_numbers(folder: Path, answers: Path) -> Path:
     write(folder / "sample_submission.csv", ["id", "y"], [[n, "cat"] for n in range(20, 60)])
     return answers
@@ -132,6 +143,8 @@ def _one_column(folder: Path, answers: Path) -> Path:
         (_no_sample, "no sample submission"),
         (_ids_twice, "ids more than once: 20"),
         (_odd_usage, "there is 'Secret'"),
+        (_ignored_usage, "there is 'Ignored'"),
+        (_answers_written_otherwise, "extra.csv holds the answers"),
         (_text_for_numbers, "cannot be scored by Root Mean Squared Error"),
         (_one_column, "at least one column to predict"),
     ],
@@ -185,7 +198,7 @@ def test_the_command_says_what_comes_next(course: Path, tmp_path: Path) -> None:
     asked = ("add", str(course), "--solution", str(tmp_path / "answers.csv"), "--metric", "RMSE")
     tried = kwb(*asked, "--dry-run")
     assert (tried.returncode, "All fits together" in tried.stderr) == (0, True), tried.stderr
-    assert not (tmp_path / "out" / "arena" / "competitions" / "course-work-1").exists()
+    assert not (tmp_path / "out" / "arena" / "competitions").exists()
     done = kwb(*asked)
     assert "./kwb run --competition course-work-1" in done.stderr
     rows = json.loads(kwb("list", "--format", "json").stdout)

@@ -14,9 +14,10 @@ from kaggle_workbench.baselines import Data, Predictions, boost, make_folds
 from kaggle_workbench.competition.check import check_submission
 from kaggle_workbench.competition.predictions import write_submission
 from kaggle_workbench.competition.problem import Problem, read_problem
+from kaggle_workbench.competition.problem import with_columns as with_own
 from kaggle_workbench.competition.reading.overrides import Overrides
 from kaggle_workbench.errors import WorkbenchError
-from reading_cases import CASES, ROWS, TEST, Case, changed, dates, pictures, split_by_group, tables, with_columns
+from reading_cases import CASES, ROWS, TEST, Case, Made, changed, dates, pictures, split_by_group, tables, with_columns
 
 FEW = {"max_iter": 5, "learning_rate": 0.5, "min_samples_leaf": 2, "early_stopping": False}
 
@@ -147,3 +148,71 @@ def test_binary_copies_hold_what_was_read(tmp_path: Path) -> None:
     first, again = (read_problem("made", tmp_path, home=tmp_path / "copies", metric="accuracy") for _ in range(2))
     assert io.StringIO(first.train.to_csv()).getvalue() == again.train.to_csv()
     assert first.features == again.features
+
+
+def squares(names: list[str]) -> Made:
+    random = np.random.RandomState(5)
+    made = tables(**{name: random.randint(0, 256, ROWS + TEST) for name in names})
+    others = ["size", "count", "colour"]
+    return Made(made.train.drop(columns=others), made.test.drop(columns=others), made.sample)
+
+
+@pytest.mark.parametrize(
+    ("names", "how", "found"),
+    [
+        ([f"p{n}" for n in range(16)], {}, ("pixels", 4)),
+        ([f"p{n}" for n in range(16)], {"rows": "table"}, ("table", 0)),
+        (list("abcdefjkl"), {}, ("table", 0)),
+        (list("abcdefjkl"), {"rows": "pixels"}, ("pixels", 3)),
+        ([*"abcdefjkl", "extra"], {"rows": "pixels"}, "10 columns to learn from are no square"),
+        ([*"abcdefjkl", "extra"], {"rows": "pixels", "drop": ("extra",)}, ("pixels", 3)),
+        (list("abc"), {"rows": "images"}, "ROW_KIND is images, and no column"),
+    ],
+)
+def test_the_kind_of_rows_can_be_said(names: list[str], how: Any, found: Any, tmp_path: Path) -> None:
+    squares(names).write(tmp_path)
+    if isinstance(found, str):
+        with pytest.raises(WorkbenchError, match=found):
+            read_problem("made", tmp_path, metric="accuracy", overrides=Overrides(**how))
+        return
+    problem = read_problem("made", tmp_path, metric="accuracy", overrides=Overrides(**how))
+    assert (problem.kind, problem.side) == found
+
+
+@pytest.mark.parametrize(
+    ("change", "features", "refused"),
+    [
+        (lambda table: table.assign(both=1), ("size", "count", "colour", "both"), ""),
+        (lambda table: table.drop(columns="count"), ("size", "colour"), ""),
+        (lambda table: table.drop(columns="count").assign(more=2), ("size", "colour", "more"), ""),
+        (lambda table: table.drop(columns="target", errors="ignore"), (), "'target', which is needed"),
+        (lambda table: table.drop(columns="id"), (), "'id', which is needed"),
+        (lambda table: table if "target" in table else table.drop(columns="size"), (), "from one of the two tables"),
+        (
+            lambda table: table.assign(mine=1) if "target" in table else table,
+            (),
+            "is in the training table only",
+        ),
+        (lambda table: table.head(5), (), "there are 5 training and 5 test rows"),
+    ],
+)
+def test_columns_of_one_s_own(change: Any, features: tuple[str, ...], refused: str, tmp_path: Path) -> None:
+    tables().write(tmp_path)
+    problem = read_problem("made", tmp_path, metric="accuracy")
+    if refused:
+        with pytest.raises(WorkbenchError, match=refused) as error:
+            with_own(problem, change(problem.train), change(problem.test))
+        assert error.value.hint
+        return
+    data = Data.of(with_own(problem, change(problem.train), change(problem.test)))
+    assert data.features == features
+    trained(data, tmp_path / "run")
+
+
+def test_columns_beside_pictures_leave_the_pictures_as_they_are(tmp_path: Path) -> None:
+    squares([f"p{n}" for n in range(16)]).write(tmp_path)
+    problem = read_problem("made", tmp_path, metric="accuracy")
+    more = with_own(problem, problem.train.assign(mean=1), problem.test.assign(mean=1))
+    assert (Data.of(more).inputs() == Data.of(problem).inputs()).all()
+    with pytest.raises(WorkbenchError, match="'p3', a pixel"):
+        with_own(problem, problem.train.drop(columns="p3"), problem.test.drop(columns="p3"))

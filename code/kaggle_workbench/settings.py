@@ -83,6 +83,7 @@ class Settings:
     target: tuple[str, ...]
     id_column: str | None
     problem: str | None
+    row_kind: str | None
     metric: str | None
     group_column: str | None
     time_column: str | None
@@ -352,6 +353,7 @@ SETTINGS: Mapping[str, tuple[Any, Any]] = {
     "TARGET": (_names, ()),
     "ID_COLUMN": (_text, None),
     "PROBLEM": (_one_of("binary", "classes", "regression", "several"), None),
+    "ROW_KIND": (_one_of("table", "pixels", "images"), None),
     "METRIC": (_text, None),
     "GROUP_COLUMN": (_text, None),
     "TIME_COLUMN": (_text, None),

@@ -13,6 +13,7 @@ import re
 import shutil
 import tempfile
 import zipfile
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -105,8 +106,10 @@ def add(
             f"{name} is not hosted: {len(faults)} things do not fit.\n" + "\n".join(f"- {fault}" for fault in faults),
             hint="Correct them and run this again; nothing was changed.",
         )
-    home.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".adding-", dir=home) as held:
+    if not dry_run:
+        home.mkdir(parents=True, exist_ok=True)
+    # Beside the others, so that it can be moved there in one step.
+    with tempfile.TemporaryDirectory(prefix=".adding-", dir=None if dry_run else home) as held:
         draft = Path(held, name)
         _write(draft, folder, files, answers, rules, metric.name, name)
         _try(draft, next(file for file in files if SAMPLE.search(file.name)))
@@ -174,13 +177,16 @@ class _Answers:
             self.faults.append(f"{path.name} has no rows.")
         ids = self.ids()
         if len(set(ids)) < len(ids):
-            twice = sorted({id for id in ids if ids.count(id) > 1})[:SHOWN] if len(ids) < 5000 else []
-            self.faults.append(f"{path.name} has ids more than once{': ' + ', '.join(twice) if twice else ''}.")
+            twice = sorted(id for id, count in Counter(ids).items() if count > 1)[:SHOWN]
+            self.faults.append(f"{path.name} has ids more than once: {', '.join(twice)}.")
         if self.usage:
             place = self.header.index(self.usage)
-            strange = sorted({row[place] for row in self.rows} - set(USAGES) - set(USAGES.values()) - {"Ignored"})
+            strange = sorted({row[place] for row in self.rows if row[place].lower() not in USAGES})
             if strange:
-                self.faults.append(f"{path.name}: Usage must be Public or Private; there is {strange[0]!r}.")
+                self.faults.append(
+                    f"{path.name}: Usage must be Public or Private; there is {strange[0]!r}. Rows that count for "
+                    "nobody are left out, here and in the sample."
+                )
 
     def ids(self) -> list[str]:
         place = self.header.index(self.columns[0])
@@ -191,7 +197,7 @@ class _Answers:
 
     def usage_of(self, row: Sequence[str], share: float) -> str:
         if self.usage:
-            return USAGES.get(row[self.header.index(self.usage)].lower(), "Private")
+            return USAGES[row[self.header.index(self.usage)].lower()]
         # By the id alone: the same rows are public whenever this is done again.
         drawn = int.from_bytes(hashlib.sha256(row[self.header.index(self.columns[0])].encode()).digest()[:4])
         return "Public" if drawn < share * 2**32 else "Private"
@@ -207,10 +213,11 @@ def _served_faults(folder: Path, files: Sequence[Path], solution: Path, answers:
     else:
         faults += _sample_faults(samples[0], answers)
     digest = hashlib.sha256(solution.read_bytes()).hexdigest()
+    by_id = {row[0]: row[1:] for row in map(answers.cells, answers.rows)} if not answers.faults else {}
     for file in files:
         if file.stat().st_size == solution.stat().st_size and hashlib.sha256(file.read_bytes()).hexdigest() == digest:
             faults.append(f"{file.relative_to(folder)} is the solution; participants would get it.")
-        elif holds_answers(file, answers.columns, {row[0]: row[1:] for row in map(answers.cells, answers.rows)}):
+        elif holds_answers(file, answers.columns, by_id):
             faults.append(
                 f"{file.relative_to(folder)} holds the answers of the test rows; participants would get them."
             )
@@ -227,8 +234,9 @@ def _sample_faults(sample: Path, answers: _Answers) -> list[str]:
             f"{sample.name} has the columns {', '.join(rows[0])}; the solution has {', '.join(answers.columns)}."
         )
         return faults
-    here, there = [row[0] for row in rows[1:] if row], set(answers.ids())
-    if missing := [id for id in answers.ids() if id not in set(here)]:
+    here, there = [row[0] for row in rows[1:]], set(answers.ids())
+    known = set(here)
+    if missing := [id for id in answers.ids() if id not in known]:
         faults.append(f"{sample.name} lacks {len(missing):,} ids of the solution, such as {missing[0]!r}.")
     if extra := [id for id in here if id not in there]:
         faults.append(f"{sample.name} has {len(extra):,} ids that the solution lacks, such as {extra[0]!r}.")
@@ -255,14 +263,24 @@ def holds_answers(file: Path, columns: Sequence[str], answers: Mapping[str, Sequ
     if not rows or not set(columns) <= set(rows[0]):
         return False
     places = [rows[0].index(column) for column in columns]
+    wanted = {id: [_value(cell) for cell in cells] for id, cells in answers.items()}
     right = sum(
-        answers.get(row[places[0]]) == [row[place] for place in places[1:]]
+        wanted.get(row[places[0]]) == [_value(row[place]) for place in places[1:]]
         for row in rows[1:]
         if len(row) > max(places)
     )
     # Half by chance, as with yes or no, is not telling.
     known = sum(len(row) > places[0] and row[places[0]] in answers for row in rows[1:])
     return known >= 0.5 * len(answers) and right >= 0.95 * known
+
+
+def _value(cell: str) -> float | str:
+    """A cell to compare by: 3 and 3.0 are one answer."""
+    try:
+        number = float(cell)
+    except ValueError:
+        return cell
+    return number if number == number else cell
 
 
 def _write(

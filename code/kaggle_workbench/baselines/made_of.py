@@ -12,8 +12,8 @@ def made_of(*parts: Any) -> str:
     """Text that is the same for the same parts in every process, and another one for others.
 
     Args:
-        parts: What a model is made of and learns from: a Keras model, `training.Batches`, an estimator of scikit-learn's
-            kind, arrays, tables, functions, text, numbers.
+        parts: What a model is made of and learns from: a Keras model, `training.Batches`, an estimator of
+            scikit-learn's kind, arrays, tables, functions, text, numbers.
     """
     return repr([_told(part) for part in parts])
 

@@ -80,7 +80,10 @@ def _in_order(problem: Problem, sample: Sample | None, id: str, values: list[Row
         return values, ids
     by_id = dict(zip(problem.test[id].astype(str), values, strict=True))
     if len(by_id) < len(values):
-        raise UsageError(f"The test data hold an {id} twice, so it does not tell which row is meant.")
+        raise UsageError(
+            f"The test data hold an {id} twice, so it does not tell which row is meant.",
+            hint="ID_COLUMN in variables.env names another column; or write submission.csv yourself.",
+        )
     # Whole numbers with gaps were read as floats: 7.0 is row 7.
     plain = {key[:-2] if key.endswith(".0") else key: row for key, row in by_id.items()}
     strange = [name for name in ids if name not in by_id and name.strip() not in plain]

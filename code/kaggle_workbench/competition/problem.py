@@ -152,11 +152,17 @@ def read_problem(
         train = join_labels(train, layout.train, read_table(layout.labels, home=home), layout.labels)
     test = _read(layout.test, home)
     images = None
-    if train is None or test is None or len(train.columns) + len(test.columns) < 20:
+    few = train is None or test is None or len(train.columns) + len(test.columns) < 20
+    if overrides.rows == "images" or (few and overrides.rows is None):
         ids = list(sample.positions) if sample is not None else []
         found = find_images(folder, train, test, ids, sample.id if sample is not None else "")
         if found is not None:
             images, train, test = found
+        elif overrides.rows == "images":
+            raise UsageError(
+                f"ROW_KIND is images, and no column of {name}'s tables names the picture files in its folder.",
+                hint="Correct ROW_KIND in variables.env, or take it out; the files are in " + str(folder) + ".",
+            )
     if train is None or test is None:
         raise _no_tables(name, folder, layout, "train" if train is None else "test")
     targets = find_targets(train, test, sample, overrides)
@@ -164,22 +170,22 @@ def read_problem(
     train, doubts = _with_answers(train, targets, images)
     if images is not None and len(images.train) != len(train):
         images = replace(images, train=tuple(images.train[row] for row in train.index))
-    doubts += _of_the_sample(sample, test, targets)
+    doubts += _of_the_sample(sample, test)
     problem = Problem(
-        name,
-        folder,
-        train,
-        test,
-        sample_file,
-        targets.id,
-        targets.columns,
-        (),
-        "other",
-        asked.task,
-        asked.wants,
-        asked.metric,
-        asked.stands_in,
-        targets.by_class,
+        name=name,
+        folder=folder,
+        train=train,
+        test=test,
+        sample_file=sample_file,
+        id=targets.id,
+        targets=targets.columns,
+        features=(),
+        kind="other",
+        task=asked.task,
+        wants=asked.wants,
+        metric=asked.metric,
+        stands_in=asked.stands_in,
+        by_class=targets.by_class,
         images=images,
         doubts=(*targets.doubts, *asked.doubts, *doubts),
     )
@@ -187,7 +193,7 @@ def read_problem(
 
 
 def with_columns(problem: Problem, train: pd.DataFrame, test: pd.DataFrame) -> Problem:
-    """The same problem with columns that a person made.
+    """The same problem with columns that a person made; those that were taken out are not learnt from.
 
     Args:
         problem: As it was read.
@@ -195,7 +201,8 @@ def with_columns(problem: Problem, train: pd.DataFrame, test: pd.DataFrame) -> P
         test: Its test table with the same ones.
 
     Raises:
-        UsageError: A column was added to one of them only, or rows were lost or added.
+        UsageError: A column was added to or taken out of one of them only, rows were lost or added, or a picture's
+            columns changed.
     """
     if len(train) != len(problem.train) or len(test) != len(problem.test):
         raise UsageError(
@@ -210,8 +217,39 @@ def with_columns(problem: Problem, train: pd.DataFrame, test: pd.DataFrame) -> P
             f"The new column {alone[0]!r} is in the training table only.",
             hint="Make it from columns that both tables have; the answers of the test rows are not known.",
         )
-    features = (*problem.features, *(str(name) for name in new if name not in problem.targets))
+    lost = _taken_out(problem, train, test)
+    if problem.kind != "table":
+        # What is learnt from is the pictures: columns beside them are the user's own business.
+        return replace(problem, train=train, test=test)
+    added = (str(name) for name in new if name not in problem.targets)
+    features = (*(name for name in problem.features if name not in lost), *added)
     return replace(problem, train=train, test=test, features=features)
+
+
+def _taken_out(problem: Problem, train: pd.DataFrame, test: pd.DataFrame) -> set[str]:
+    """The features that a person took out of both tables.
+
+    Raises:
+        UsageError: One that is needed was taken out.
+    """
+    needed = [name for name in (*problem.targets, problem.group, problem.time) if name and name not in train.columns]
+    needed += [problem.id] if problem.id in problem.test.columns and problem.id not in test.columns else []
+    if needed:
+        raise UsageError(
+            f"Your change takes out the column {needed[0]!r}, which is needed.",
+            hint="Leave it in: answers and ids are not learnt from; GROUP_COLUMN and TIME_COLUMN can be none.",
+        )
+    out = {name for name in problem.features if name not in train.columns or name not in test.columns}
+    half = [name for name in problem.features if (name in train.columns) != (name in test.columns)]
+    if half or (out and problem.kind != "table"):
+        name = half[0] if half else min(out)
+        raise UsageError(
+            f"Your change takes out the column {name!r}{', from one of the two tables' if half else ', a pixel'}.",
+            hint="Take a column out of both tables, or name it in DROP_COLUMNS."
+            if half
+            else "Change pictures in preprocess, or set ROW_KIND=table to learn from single columns.",
+        )
+    return out
 
 
 def _read(path: Path | None, home: Path | None) -> pd.DataFrame | None:
@@ -245,7 +283,7 @@ def _with_answers(train: pd.DataFrame, targets: Targets, images: Images | None) 
     return train, doubts
 
 
-def _of_the_sample(sample: Sample | None, test: pd.DataFrame, targets: Targets) -> list[str]:
+def _of_the_sample(sample: Sample | None, test: pd.DataFrame) -> list[str]:
     if not len(test):
         return [
             "The test table has no rows: this may be a code competition, whose test rows Kaggle keeps to itself. "
@@ -272,9 +310,17 @@ def _with_columns(problem: Problem, overrides: Overrides, asked: Asked, targets:
     if problem.images is not None:
         kind = "images" if asked.task else "other"
         return replace(problem, features=(), kind=kind, side=problem.images.side)
-    side = side_of(train, test, features)
-    if side and not overrides.drop:
-        return replace(problem, features=features, kind="pixels", side=side)
+    if overrides.rows == "pixels" or (overrides.rows is None and not overrides.drop):
+        pixels = tuple(name for name in features if name not in overrides.drop)
+        side = side_of(train, test, pixels, said=overrides.rows is not None)
+        if side:
+            return replace(problem, features=pixels, kind="pixels", side=side)
+        if overrides.rows == "pixels":
+            raise UsageError(
+                f"ROW_KIND is pixels, and the {len(pixels):,} columns to learn from are no square of whole numbers "
+                "from 0 to 255.",
+                hint="Leave other columns out by DROP_COLUMNS, or correct ROW_KIND; both in variables.env.",
+            )
     classes = asked.task in ("binary", "classes")
     found: Columns = read_columns(train, test, features, targets.columns, overrides, classes=classes)
     kept = tuple(name for name in features if name not in found.dropped)

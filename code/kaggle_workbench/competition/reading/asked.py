@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 MOST_CLASSES = 1000
 # Whole numbers with at most so many different values may be classes.
 FEW = 30
-TASKS = ("binary", "classes", "regression", "several")
 # What is measured in place of a metric that is not known, by what is asked for.
 STAND_INS = {
     ("labels", "one"): "accuracy",

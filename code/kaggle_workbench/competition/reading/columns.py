@@ -72,7 +72,7 @@ def read_columns(
         found.dropped[name] = "DROP_COLUMNS says so"
     answers = [train[name] for name in targets]
     for name in features:
-        if name not in found.dropped and (reason := _useless(train[name], test[name], answers, found, classes=classes)):
+        if name not in found.dropped and (reason := _useless(train[name], answers, classes=classes)):
             found.dropped[name] = reason
     left = [name for name in features if name not in found.dropped]
     found.time = _chosen(overrides.time, "TIME_COLUMN", train) or _time(train, test, left, overrides, found)
@@ -107,9 +107,7 @@ def is_free_text(column: Any) -> bool:
     return bool(seen.nunique() > max(20, 0.5 * len(seen)))
 
 
-def _useless(
-    train: pd.Series[Any], test: pd.Series[Any], answers: Sequence[Any], found: Columns, *, classes: bool
-) -> str:
+def _useless(train: pd.Series[Any], answers: Sequence[Any], *, classes: bool) -> str:
     """Why a column is not to be learnt from; "" when it is."""
     count = train.nunique(dropna=False)
     if count <= 1:

@@ -24,6 +24,7 @@ class Overrides:
         target: Columns of the training table to predict.
         id: Column that names the rows in a submission.
         problem: "binary", "classes", "regression" or "several".
+        rows: How the rows are given: "table", "pixels" or "images".
         metric: Name or Kaggle's title of a metric.
         group: Column whose rows must not be split between training and test; "none" for none.
         time: Column by which the split goes from past to future; "none" for none.
@@ -35,6 +36,7 @@ class Overrides:
     target: tuple[str, ...] = ()
     id: str | None = None
     problem: str | None = None
+    rows: str | None = None
     metric: str | None = None
     group: str | None = None
     time: str | None = None
@@ -46,15 +48,16 @@ class Overrides:
     def of(cls, settings: Settings) -> Overrides:
         """What the settings in force say."""
         return cls(
-            settings.target,
-            settings.id_column,
-            settings.problem,
-            settings.metric,
-            settings.group_column,
-            settings.time_column,
-            settings.drop_columns,
-            settings.train_file,
-            settings.test_file,
+            target=settings.target,
+            id=settings.id_column,
+            problem=settings.problem,
+            rows=settings.row_kind,
+            metric=settings.metric,
+            group=settings.group_column,
+            time=settings.time_column,
+            drop=settings.drop_columns,
+            train=settings.train_file,
+            test=settings.test_file,
         )
 
 

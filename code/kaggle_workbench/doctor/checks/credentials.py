@@ -7,7 +7,7 @@ import stat
 import time
 from pathlib import Path
 
-from kaggle_workbench.doctor.check import Check, Result, failed, passed, warned
+from kaggle_workbench.doctor.check import Check, Result, closed, failed, passed, warned
 from kaggle_workbench.doctor.facts import Facts
 
 PAGE = "https://www.kaggle.com/settings, API tokens"
@@ -84,17 +84,12 @@ def _file(path: Path, kind: str) -> Result:
     mode = stat.S_IMODE(path.stat().st_mode)
     if mode & 0o077:
         return failed(
-            f"{kind} in {path}, which others may read (mode {mode:04o})", f"chmod 600 {path}", lambda: _close(path)
+            f"{kind} in {path}, which others may read (mode {mode:04o})", f"chmod 600 {path}", lambda: closed(path)
         )
     age = (time.time() - path.stat().st_mtime) / 86400
     if age > OLD_DAYS:
         return warned(f"{kind} in {path}, {age:.0f} days old", f"Make a new one and revoke the old ({PAGE}).")
     return passed(f"{kind}, from {path}")
-
-
-def _close(path: Path) -> str:
-    path.chmod(0o600)
-    return f"{path} is mode 0600 now"
 
 
 def _config(facts: Facts) -> Path:

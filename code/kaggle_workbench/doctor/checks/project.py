@@ -9,7 +9,7 @@ import stat
 from pathlib import Path
 
 from kaggle_workbench import envfiles
-from kaggle_workbench.doctor.check import Check, Result, failed, not_checked, passed, warned
+from kaggle_workbench.doctor.check import Check, Result, closed, failed, not_checked, passed, warned
 from kaggle_workbench.doctor.facts import SECRETS, Facts
 from kaggle_workbench.settings import SETTINGS
 
@@ -68,7 +68,7 @@ def secrets(facts: Facts) -> Result:
         return passed("no secrets.env; none is needed for practice")
     mode = stat.S_IMODE(path.stat().st_mode)
     if mode & 0o077:
-        return failed(f"secrets.env may be read by others (mode {mode:04o})", f"chmod 600 {path}", lambda: _close(path))
+        return failed(f"secrets.env may be read by others (mode {mode:04o})", f"chmod 600 {path}", lambda: closed(path))
     return passed("secrets.env is its owner's alone")
 
 
@@ -154,11 +154,6 @@ def left_behind(facts: Facts) -> Result:
             f".venv.lock is left from process {owner}, which is gone", "rm -r .venv.lock", lambda: _unlock(lock_folder)
         )
     return passed("nothing")
-
-
-def _close(path: Path) -> str:
-    path.chmod(0o600)
-    return f"{path.name} is mode 0600 now"
 
 
 def _unix(root: Path, names: list[str]) -> str:

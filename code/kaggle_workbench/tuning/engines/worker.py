@@ -66,8 +66,9 @@ def _run(asked: dict[str, Any]) -> dict[str, Any]:
 
     run_id = asked["run_id"]
     try:
-        _wait_for_kernel(run_id)
-        if _is_trained(run_id):
+        folder = load_settings({"OUTPUT_DIR": asked["overrides"].get("OUTPUT_DIR")}).output_dir / "runs" / run_id
+        _wait_for_kernel(folder)
+        if _is_trained(folder):
             # The worker before was killed between the end of the training and its own last word.
             return {"status": "done", "error": ""}
         run_stages(["train"], overrides={**asked["overrides"], "RUN_ID": run_id})
@@ -80,9 +81,8 @@ def _run(asked: dict[str, Any]) -> dict[str, Any]:
     return {"status": "done", "error": ""}
 
 
-def _wait_for_kernel(run_id: str) -> None:
+def _wait_for_kernel(folder: Path) -> None:
     """The notebook's process of a worker that was killed may live for a moment more."""
-    folder = load_settings().output_dir / "runs" / run_id
     until = time.monotonic() + _KERNEL_S
     while time.monotonic() < until and (folder / RECORD_FILE).is_file():
         running = [step for step in Run(folder).read()["steps"] if step["status"] == "running"]
@@ -91,8 +91,7 @@ def _wait_for_kernel(run_id: str) -> None:
         time.sleep(_TICK_S)
 
 
-def _is_trained(run_id: str) -> bool:
-    folder = load_settings().output_dir / "runs" / run_id
+def _is_trained(folder: Path) -> bool:
     return (folder / RECORD_FILE).is_file() and bool(trained_at(Run(folder).read()))
 
 
