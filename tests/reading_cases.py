@@ -462,7 +462,7 @@ CASES: dict[str, Case] = {
     "one answer in all rows": Case(
         changed(set_to("train", "target", 1)), "accuracy", refused="has one answer (1)"
     ),
-    "masks": Case(changed(masks), "Dice", facts={"kind": "other", "task": ""}, refused="no baseline for that kind"),
+    "masks": Case(changed(masks), "Dice", facts={"kind": "other", "task": ""}, refused="which have no baseline"),
     "ids that are not unique": Case(
         changed(same_ids), "accuracy", facts={"targets": ("target",)}, doubt="No column of the sample",
         submits=False, refused="asks for 2 columns",

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from answer_cases import CASES as ANSWER_CASES
 from kaggle_workbench.baselines import Data, Predictions, boost, make_folds
 from kaggle_workbench.competition.check import check_submission
 from kaggle_workbench.competition.predictions import write_submission
@@ -17,8 +18,10 @@ from kaggle_workbench.competition.problem import Problem, read_problem
 from kaggle_workbench.competition.problem import with_columns as with_own
 from kaggle_workbench.competition.reading.overrides import Overrides
 from kaggle_workbench.errors import WorkbenchError
-from reading_cases import CASES, ROWS, TEST, Case, Made, changed, dates, pictures, split_by_group, tables, with_columns
+from reading_cases import CASES as FILE_CASES
+from reading_cases import ROWS, TEST, Case, Made, changed, dates, pictures, split_by_group, tables, with_columns
 
+CASES = {**FILE_CASES, **ANSWER_CASES}
 FEW = {"max_iter": 5, "learning_rate": 0.5, "min_samples_leaf": 2, "early_stopping": False}
 
 

@@ -164,9 +164,9 @@ def load(folder: Path) -> Competition:
     try:
         document = json.loads(where.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise UsageError(f"{where} cannot be read: {error}.") from None
+        raise UsageError(f"{where} cannot be read: {error}.", hint="docs/arena.md shows what it holds.") from None
     if not isinstance(document, dict):
-        raise UsageError(f"{where} must hold a JSON object.")
+        raise UsageError(f"{where} must hold a JSON object.", hint="docs/arena.md shows what it holds.")
     if not SLUG.fullmatch(folder.name):
         raise UsageError(
             f"The folder {folder} cannot name a competition.",
@@ -209,7 +209,11 @@ class _Fields:
     def _value(self, name: str, kind: type | tuple[type, ...], default: Any) -> Any:
         value = self.document.get(name, default)
         if value is None or not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-            raise UsageError(f"{self.where}: {name!r} is {value!r}; it must be a {getattr(kind, '__name__', kind)}.")
+            wanted = getattr(kind, "__name__", kind)
+            raise UsageError(
+                f"{self.where}: {name!r} is {value!r}; it must be a {wanted}.",
+                hint="docs/arena.md shows what it holds.",
+            )
         return value
 
     def text(self, name: str, default: str | None = None) -> str:
@@ -232,7 +236,9 @@ class _Fields:
         try:
             moment = datetime.fromisoformat(text)
         except ValueError:
-            raise UsageError(f"{self.where}: {name!r} is {text!r}; write it as 2030-01-01T00:00:00Z.") from None
+            raise UsageError(
+                f"{self.where}: {name!r} is {text!r}, which is no moment.", hint="Write it as 2030-01-01T00:00:00Z."
+            ) from None
         return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
@@ -259,7 +265,9 @@ def _members(archive: Path) -> tuple[DataFile, ...]:
         with zipfile.ZipFile(archive) as content:
             infos = [info for info in content.infolist() if not info.is_dir()]
     except (OSError, zipfile.BadZipFile) as error:
-        raise UsageError(f"{archive} is not a sound zip archive: {error}.") from None
+        raise UsageError(
+            f"{archive} is not a sound zip archive: {error}.", hint="Host it again: ./kwb arena add FOLDER --replace."
+        ) from None
     for info in infos:
         parts = info.filename.split("/")
         odd = "\\" in info.filename or not info.filename.isprintable() or any(part in ("", ".", "..") for part in parts)

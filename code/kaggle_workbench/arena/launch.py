@@ -183,7 +183,7 @@ def _ready(child: subprocess.Popen[bytes], errors: IO[bytes], timeout_s: float) 
     lines: list[bytes] = []
     pipe = child.stdout
     if pipe is None:
-        raise MissingError("The practice arena has no output to read its address from.")
+        raise MissingError("The practice arena has no output to read its address from.", hint="Try again.")
     # A thread, because not every system can wait on a pipe with a limit.
     reader = threading.Thread(target=lambda: lines.append(pipe.readline()), daemon=True)
     reader.start()
@@ -199,7 +199,10 @@ def _ready(child: subprocess.Popen[bytes], errors: IO[bytes], timeout_s: float) 
         child.wait(STOP_S)
         errors.seek(0)
         last = errors.read()[-2000:].decode(errors="replace").strip()
-        raise MissingError(f"The practice arena ended at once (exit code {child.returncode}).\n{last}") from None
+        raise MissingError(
+            f"The practice arena ended at once (exit code {child.returncode}).\n{last}",
+            hint="Try again; ./kwb arena serve starts it in the open.",
+        ) from None
     if "error" in said:
         kind = {each.exit_code: each for each in WorkbenchError.__subclasses__()}.get(said["exit_code"], MissingError)
         raise kind(f"The practice arena did not start: {said['error']}", hint=said["hint"])

@@ -84,7 +84,10 @@ def reference_scores(competition: Competition, number: int) -> Scores:
             try:
                 _references[key] = score(competition, file)
             except BadSubmissionError as error:
-                raise WorkError(f"The reference {file} cannot be scored: {error}") from None
+                raise WorkError(
+                    f"The reference {file} cannot be scored: {error}",
+                    hint="Take it out of references in the competition's competition.json, or correct it.",
+                ) from None
         return _references[key]
 
 

@@ -100,7 +100,9 @@ def _solution(path: Path, edition: str) -> Solution:
         with gzip.open(path, "rt", encoding="utf-8-sig", newline="") as file:
             header, *rows = list(csv.reader(file))
     except (OSError, ValueError, EOFError, zlib.error, csv.Error) as error:
-        raise WorkError(f"The solution {path} cannot be read: {error}.") from None
+        raise WorkError(
+            f"The solution {path} cannot be read: {error}.", hint="Host it again: ./kwb arena add FOLDER --replace."
+        ) from None
     if len(header) < 3 or header[-1] != "Usage" or any(len(row) != len(header) for row in rows):
         raise WorkError(
             f"The solution {path} has the columns {', '.join(header)}.",
@@ -109,7 +111,10 @@ def _solution(path: Path, edition: str) -> Solution:
     usages = {row[-1] for row in rows}
     answers = {row[0]: tuple(row[1:-1]) for row in rows}
     if not rows or usages - {"Public", "Private"} or len(answers) != len(rows):
-        raise WorkError(f"The solution {path} needs rows with distinct ids and Usage Public or Private.")
+        raise WorkError(
+            f"The solution {path} has no rows, an id twice, or a Usage other than Public and Private.",
+            hint="./kwb arena add FOLDER --solution FILE --replace checks a solution and says which row it is.",
+        )
     return Solution(header[0], tuple(header[1:-1]), answers, tuple(row[-1] == "Public" for row in rows))
 
 

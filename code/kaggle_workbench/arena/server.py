@@ -113,7 +113,9 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except (OSError, UnicodeError) as error:
-        raise UsageError(f"{host} is not an address to listen on: {error}.") from None
+        raise UsageError(
+            f"{host} is not an address to listen on: {error}.", hint="127.0.0.1 is this machine alone, 0.0.0.0 all."
+        ) from None
     listening = socket.socket(family, kind, protocol)
     try:
         # Lets a restart take the port at once; a port in use stays refused, except on Windows, which needs no help.
@@ -132,7 +134,10 @@ def _listen(host: str, port: int) -> socket.socket:
             raise UsageError(
                 f"{host} is not an address of this machine.", hint="Use 0.0.0.0 for all of them."
             ) from None
-        raise MissingError(f"The arena cannot listen on {host}, port {port}: {error.strerror}.") from None
+        raise MissingError(
+            f"The arena cannot listen on {host}, port {port}: {error.strerror}.",
+            hint="Ports below 1024 are for administrators; --port 0 takes any free one.",
+        ) from None
     return listening
 
 

@@ -117,8 +117,9 @@ def _outputs(model: Any, inputs: Any, data: Any) -> Any:
         return model.predict(inputs) if len(inputs) else np.zeros(0)
     wide = np.zeros((len(inputs), data.outputs if data.answers.kind == "classes" else 2))
     if len(inputs):
-        # A class without rows in this fold has no column in the model.
-        wide[:, model.classes_.astype(int)] = model.predict_proba(inputs)
+        # A class without rows in this fold has no column in the model; with one class alone it has two all the same.
+        here = model.classes_.astype(int)
+        wide[:, here] = model.predict_proba(inputs) if len(here) > 1 else 1.0
     return wide if data.answers.kind == "classes" else wide[:, 1]
 
 

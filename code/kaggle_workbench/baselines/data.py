@@ -11,6 +11,7 @@ from kaggle_workbench.baselines.answers import Answers
 from kaggle_workbench.baselines.features import Features
 from kaggle_workbench.checkpoints import digests
 from kaggle_workbench.competition.problem import KINDS, Problem
+from kaggle_workbench.competition.reading.columns import listed
 from kaggle_workbench.competition.reading.targets import no_target
 from kaggle_workbench.errors import UsageError
 
@@ -32,11 +33,7 @@ class Data(Problem):
         if not problem.targets:
             raise no_target(problem.name, problem.train, problem.test, problem.doubts)
         if problem.kind not in ("pixels", "images", "table") or not problem.task:
-            raise UsageError(
-                f"The rows of {problem.name} are {KINDS[problem.kind]}; 02-train has no baseline for that kind.",
-                hint="Put your own in its place, from the cell 'Load the data' on: stage.problem has the tables .train "
-                "and\n.test, and stage.save_submission(predictions) writes the submission.",
-            )
+            raise _no_baseline(problem)
         if problem.classes and len(problem.classes) < 2:
             raise UsageError(
                 f"Every training row of {problem.name} has one answer ({problem.classes[0]!r}): nothing can be learnt.",
@@ -104,3 +101,20 @@ class Data(Problem):
     def watched(self) -> list[str]:
         """Keras' names of what is shown after each epoch."""
         return self.answers.watched
+
+
+def _no_baseline(problem: Problem) -> UsageError:
+    left_out = [name for name, why in problem.dropped.items() if "free text" not in why]
+    if problem.kind == "other" and problem.task and left_out and not problem.features:
+        return UsageError(
+            f"No column of {problem.name} is left to learn from: {listed(problem.dropped)}.",
+            hint="Make some in add_columns in 02-train, or correct DROP_COLUMNS or TARGET in variables.env.",
+        )
+    why = " ".join([f"The rows of {problem.name} are {KINDS[problem.kind]}; 02-train has no baseline for that kind."])
+    if problem.kind == "other" and problem.doubts:
+        why = " ".join([f"02-train has no baseline for what {problem.name} asks for.", *problem.doubts])
+    return UsageError(
+        why,
+        hint="Put your own in its place, from the cell 'Load the data' on: stage.problem has the tables .train "
+        "and\n.test, and stage.save_submission(predictions) writes the submission.",
+    )

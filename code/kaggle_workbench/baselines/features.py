@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kaggle_workbench.competition.reading.columns import is_date, is_text
+from kaggle_workbench.competition.reading.dates import is_date, parse_dates
+from kaggle_workbench.competition.reading.text import is_text
 from kaggle_workbench.errors import UsageError
 
 if TYPE_CHECKING:
@@ -187,9 +188,7 @@ def _categories(name: str, train: pd.Series[Any], test: pd.Series[Any]) -> _Colu
 
 
 def _dates(name: str, train: pd.Series[Any], test: pd.Series[Any]) -> list[_Column]:
-    import pandas as pd
-
-    moments = [pd.to_datetime(column, format="mixed", errors="coerce", utc=True) for column in (train, test)]
+    moments = [parse_dates(train, test), parse_dates(test, train)]
     start = moments[0].min()
     days = [((moment - start).dt.total_seconds() / 86400).to_numpy(dtype="float32") for moment in moments]
     made = [_Column(f"{name}: days", days[0], days[1])]

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from kaggle_workbench.baselines.data import Data
-from kaggle_workbench.competition.reading.columns import moments
+from kaggle_workbench.competition.reading.dates import moments
 from kaggle_workbench.errors import UsageError
 from kaggle_workbench.show import plural
 
 TABLE_FOLDS = 5
 HELD_BACK = 0.1
+LEAST_ROWS = 4
 # Amounts are split so that each fold has as many small and large ones.
 BINS = 10
 
@@ -50,6 +51,11 @@ def make_folds(data: Data, *, seed: int, count: int | None = None) -> Folds:
     """
     import numpy as np
 
+    if len(data.train) < LEAST_ROWS:
+        raise UsageError(
+            f"{data.name} has {plural(len(data.train), 'training row')}, too few to hold some back.",
+            hint="Is it the right file? TRAIN_FILE in variables.env names another; or fetch the data again.",
+        )
     if count is None and data.kind != "table" and not data.group and not data.time:
         return _hold_out(data, seed)
     count = count or TABLE_FOLDS
@@ -77,7 +83,10 @@ def _hold_out(data: Data, seed: int) -> Folds:
     labels = data.answers.values
     single = np.bincount(labels)[labels] == 1  # the only row of its class: to learn from
     several = rows[~single]
-    train_rows, dev_rows = train_test_split(several, test_size=HELD_BACK, stratify=labels[several], random_state=seed)
+    classes = len(np.unique(labels[several]))
+    # With fewer rows held back than classes not each of them can be among them.
+    alike = labels[several] if min(np.ceil(len(several) * HELD_BACK), len(several) * 0.9) >= classes else None
+    train_rows, dev_rows = train_test_split(several, test_size=HELD_BACK, stratify=alike, random_state=seed)
     return Folds(((np.append(train_rows, rows[single]), dev_rows),), "hold-out")
 
 
@@ -141,7 +150,8 @@ def _by_group(data: Data, count: int, seed: int) -> Folds:
 def _by_time(data: Data, count: int) -> Folds:
     import numpy as np
 
-    when = moments(data.train[data.time])
+    others = [data.test[data.time]] if data.time in data.test.columns else []
+    when = moments(data.train[data.time], *others)
     if when is None:
         raise UsageError(
             f"The column {data.time!r} holds neither dates nor numbers, so it cannot tell the time.",

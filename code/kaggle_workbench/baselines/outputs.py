@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -55,8 +56,12 @@ class Outputs:
         return self.data.answers.score(self.folds[number][1], self._held[number])
 
     def fold_scores(self) -> list[float]:
-        """The metric on each fold."""
-        return [self.fold_score(number) for number in sorted(self._held)]
+        """The metric on each fold; a fold that it cannot score (one class alone, say) is left out."""
+        found = []
+        for number in sorted(self._held):
+            with suppress(UsageError):
+                found.append(self.fold_score(number))
+        return found
 
     def score(self) -> float:
         """The metric on all rows held back, taken together."""

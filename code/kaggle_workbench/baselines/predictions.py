@@ -93,7 +93,12 @@ class Predictions(Outputs):
         if self._kept is not None:
             self._kept(file)
         which = f"fold {number + 1}/{len(self.folds)}" if len(self.folds) > 1 else self.folds.method
-        print(f"{self.name:<10} {which}  {self._metric()} {self.fold_score(number):.4f}")
+        try:
+            said = f"{self._metric()} {self.fold_score(number):.4f}"
+        except UsageError as error:
+            # All rows together may well have a score.
+            said = f"no score of its own: {error.message}"
+        print(f"{self.name:<10} {which}  {said}")
 
     def _file(self, number: int) -> Path:
         return self._folder / f"{self.name}-{number + 1}.npz"

@@ -186,7 +186,10 @@ def _read(file: Path) -> Any:
                 f"{file} is damaged: {error}.", hint=f"Fetch it again: ./kwb run data --competition {SLUG}"
             ) from None
     if table.ndim != 2 or table[:, 0].max(initial=0) >= CLASSES:
-        raise WorkError(f"{file} does not hold digits: there is no table of rows with labels 0 to {CLASSES - 1}.")
+        raise WorkError(
+            f"{file} does not hold digits: there is no table of rows with labels 0 to {CLASSES - 1}.",
+            hint=f"Fetch it again: ./kwb run data --competition {SLUG}",
+        )
     return table
 
 

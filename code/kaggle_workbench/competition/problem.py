@@ -7,13 +7,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kaggle_workbench.competition.reading.asked import MOST_CLASSES, Asked, find_asked
+from kaggle_workbench.competition.reading.asked import Asked, find_asked
 from kaggle_workbench.competition.reading.columns import Columns, is_free_text, read_columns
 from kaggle_workbench.competition.reading.images import Images, find_images, read_images
 from kaggle_workbench.competition.reading.layout import Layout, find_layout
 from kaggle_workbench.competition.reading.overrides import Overrides
 from kaggle_workbench.competition.reading.pixels import side_of
 from kaggle_workbench.competition.reading.targets import Targets, find_targets, no_target
+from kaggle_workbench.competition.reading.text import restore_words
 from kaggle_workbench.competition.reading.whole import join_labels, require_whole
 from kaggle_workbench.competition.sample import Sample, find_sample, read_sample
 from kaggle_workbench.competition.tables import read_table
@@ -122,7 +123,9 @@ class Problem:
             files = self.images.train if table == "train" else self.images.test
             return read_images(files, self.images.side)
         if not self.side:
-            raise UsageError(f"The rows of {self.name} are no pictures.")
+            raise UsageError(
+                f"The rows of {self.name} are no pictures.", hint="If they are, say it: ROW_KIND in variables.env."
+            )
         rows = (self.train if table == "train" else self.test)[list(self.features)]
         return rows.to_numpy().astype("uint8").reshape(-1, self.side, self.side)
 
@@ -148,8 +151,17 @@ def read_problem(
     sample_file = find_sample(folder)
     sample = read_sample(sample_file) if sample_file is not None else None
     train = _read(layout.train, home)
+    if train is not None and not len(train):
+        raise UsageError(
+            f"{layout.train} has a header and no rows: there is nothing to learn from.",
+            hint="Fetch the data again: ./kwb run data; or name another file: TRAIN_FILE=NAME in variables.env.",
+        )
+    words: list[str] = []
+    own = list(train.columns) if train is not None else []
     if train is not None and layout.labels is not None:
-        train = join_labels(train, layout.train, read_table(layout.labels, home=home), layout.labels)
+        labels = read_table(layout.labels, home=home)
+        labels, words = restore_words(labels, [name for name in labels.columns if name not in own], layout.labels)
+        train = join_labels(train, layout.train, labels, layout.labels)
     test = _read(layout.test, home)
     images = None
     few = train is None or test is None or len(train.columns) + len(test.columns) < 20
@@ -166,6 +178,9 @@ def read_problem(
     if train is None or test is None:
         raise _no_tables(name, folder, layout, "train" if train is None else "test")
     targets = find_targets(train, test, sample, overrides)
+    if layout.train is not None and images is None:
+        train, more = restore_words(train, [name for name in targets.columns if name in own], layout.train)
+        words += more
     asked = find_asked(train, targets.columns, sample, metric, overrides, by_class=bool(targets.by_class))
     train, doubts = _with_answers(train, targets, images)
     if images is not None and len(images.train) != len(train):
@@ -187,7 +202,7 @@ def read_problem(
         stands_in=asked.stands_in,
         by_class=targets.by_class,
         images=images,
-        doubts=(*targets.doubts, *asked.doubts, *doubts),
+        doubts=(*targets.doubts, *words, *asked.doubts, *doubts),
     )
     return _with_columns(problem, overrides, asked, targets)
 
@@ -218,12 +233,14 @@ def with_columns(problem: Problem, train: pd.DataFrame, test: pd.DataFrame) -> P
             hint="Make it from columns that both tables have; the answers of the test rows are not known.",
         )
     lost = _taken_out(problem, train, test)
-    if problem.kind != "table":
+    if problem.kind in ("pixels", "images"):
         # What is learnt from is the pictures: columns beside them are the user's own business.
         return replace(problem, train=train, test=test)
     added = (str(name) for name in new if name not in problem.targets)
     features = (*(name for name in problem.features if name not in lost), *added)
-    return replace(problem, train=train, test=test, features=features)
+    # Where no column could be learnt from (text alone), these can.
+    kind = "table" if features and problem.task else problem.kind
+    return replace(problem, train=train, test=test, features=features, kind=kind)
 
 
 def _taken_out(problem: Problem, train: pd.DataFrame, test: pd.DataFrame) -> set[str]:
@@ -241,7 +258,7 @@ def _taken_out(problem: Problem, train: pd.DataFrame, test: pd.DataFrame) -> set
         )
     out = {name for name in problem.features if name not in train.columns or name not in test.columns}
     half = [name for name in problem.features if (name in train.columns) != (name in test.columns)]
-    if half or (out and problem.kind != "table"):
+    if half or (out and problem.kind == "pixels"):
         name = half[0] if half else min(out)
         raise UsageError(
             f"Your change takes out the column {name!r}{', from one of the two tables' if half else ', a pixel'}.",
@@ -326,10 +343,7 @@ def _with_columns(problem: Problem, overrides: Overrides, asked: Asked, targets:
     kept = tuple(name for name in features if name not in found.dropped)
     texts = [name for name in features if "free text" in found.dropped.get(name, "")]
     kind = "table" if kept else "text" if texts and is_free_text(train[texts[0]]) else "other"
-    doubts = list(found.doubts)
     if problem.targets and not asked.task:
-        kind = "other"
-    if len(problem.classes) > MOST_CLASSES or (asked.task == "several" and not _numeric(train, targets)):
         kind = "other"
     return replace(
         problem,
@@ -338,12 +352,8 @@ def _with_columns(problem: Problem, overrides: Overrides, asked: Asked, targets:
         group=found.group,
         time=found.time,
         dropped=found.dropped,
-        doubts=(*problem.doubts, *doubts),
+        doubts=(*problem.doubts, *found.doubts),
     )
-
-
-def _numeric(train: pd.DataFrame, targets: Targets) -> bool:
-    return all(train[name].dtype.kind in "iufb" for name in targets.columns)
 
 
 def _no_tables(name: str, folder: Path, layout: Layout, which: str) -> UsageError:

@@ -72,6 +72,23 @@ def read_table(
     return table if table is not None else _read(path, seen, columns, rows)
 
 
+def read_texts(path: Path, column: str) -> pd.Series[Any]:
+    """One column of a table as it is written: every cell as text, "" where it is empty.
+
+    Raises:
+        UsageError: No such file or column.
+        WorkError: The file is damaged or no table.
+    """
+    seen = look(path)
+    reader = _Reader(path, seen, [column], None)
+    for encoding in ("utf-8", "latin-1"):
+        try:
+            return reader.texts(column, encoding)
+        except UnicodeDecodeError:
+            continue
+    raise WorkError(f"{path} cannot be read as text.", hint=_hint(""))
+
+
 def _read_and_keep(path: Path, seen: Look, home: Path) -> pd.DataFrame:
     with ThreadPoolExecutor(1) as background, copies.drafted(path, home) as draft:
         if draft is not None:
@@ -143,6 +160,10 @@ class _Reader:
             large = kind == "Int64" and table[name].abs().max() >= 2**63
             table[name] = text if kind is str or large else self._pandas(dtype={name: kind}, usecols=[name])[name]
         return table
+
+    def texts(self, column: str, encoding: str) -> pd.Series[Any]:
+        self.options["encoding"] = encoding
+        return self._pandas(dtype=str, usecols=[column], keep_default_na=False)[column]
 
     def _wide(self, head: pd.DataFrame, kept: dict[Any, Any]) -> pd.DataFrame | None:
         """Read a wide table of small whole numbers in the smallest type; None when it is none."""

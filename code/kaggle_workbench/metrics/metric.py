@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,6 +12,7 @@ from kaggle_workbench.errors import UsageError
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+HINT = "docs/metrics.md says what each metric takes; METRIC in variables.env sets another."
 Score = Callable[["ArrayLike", "ArrayLike"], float]
 Values = Literal["label", "number", "probability", "ranking", "mask"]
 
@@ -35,6 +37,19 @@ class Metric:
     values: Values
     score: Score
     also: tuple[str, ...] = ()
+
+
+def hinted(score: Score) -> Score:
+    """The same score, whose refusals say what to do."""
+
+    @functools.wraps(score)
+    def wrapped(solution: ArrayLike, submission: ArrayLike) -> float:
+        try:
+            return score(solution, submission)
+        except UsageError as error:
+            raise UsageError(error.message, hint=error.hint or HINT) from None
+
+    return wrapped
 
 
 def pair(solution: ArrayLike, submission: ArrayLike, *, columns: int | None = None) -> tuple[Any, Any]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from kaggle_workbench.errors import UsageError
 from kaggle_workbench.metrics import labels, masks, numbers, probabilities, rankings
-from kaggle_workbench.metrics.metric import Metric, Score, Values
+from kaggle_workbench.metrics.metric import Metric, Score, Values, hinted
 
 # Depths of MAP@K that competitions have used; where Kaggle's title leaves K open, 3 is the usual one.
 DEPTHS = (1, 3, 5, 7, 10, 12, 20, 25, 100, 200)
@@ -19,11 +19,11 @@ USUAL_DEPTH = 3
 
 
 def _up(name: str, title: str, values: Values, score: Score, *also: str) -> Metric:
-    return Metric(name, title, greater_is_better=True, values=values, score=score, also=also)
+    return Metric(name, title, greater_is_better=True, values=values, score=hinted(score), also=also)
 
 
 def _down(name: str, title: str, values: Values, score: Score, *also: str) -> Metric:
-    return Metric(name, title, greater_is_better=False, values=values, score=score, also=also)
+    return Metric(name, title, greater_is_better=False, values=values, score=hinted(score), also=also)
 
 
 _ALL = (

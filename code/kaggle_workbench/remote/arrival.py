@@ -153,7 +153,10 @@ def install(dataset: str, packages: Sequence[str]) -> None:
         words += ["--find-links", link]
     done = subprocess.run([*words, *packages], capture_output=True, text=True, timeout=INSTALL_S, check=False)
     if done.returncode:
-        raise WorkError(f"{', '.join(packages)} could not be installed from {dataset}: {done.stderr.strip()[-300:]}")
+        raise WorkError(
+            f"{', '.join(packages)} could not be installed from {dataset}: {done.stderr.strip()[-300:]}",
+            hint="Push again with --wheels: the set is then built for the image's Python and tried before it is sent.",
+        )
     print(f"Installed from {dataset}: {', '.join(packages)}.")
 
 

@@ -245,7 +245,10 @@ def _call(
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        raise WorkError(f"Google's colab command did not {what} within {limit_s / 60:.0f} min.") from error
+        raise WorkError(
+            f"Google's colab command did not {what} within {limit_s / 60:.0f} min.",
+            hint="Look at the session on Colab's page, end it there if it still runs, and try again.",
+        ) from error
     if done.returncode == 0 and expect.lower() in (done.stdout or "").lower():
         return ""
     said = show.one_line((done.stdout or "").strip().splitlines()[-1]) if (done.stdout or "").strip() else ""

@@ -25,7 +25,7 @@ def demo() -> dict[str, Any]:
     show.note(f"Demo: practice digits, {DEMO['EPOCHS']} epochs of the fast recipe instead of 20 of the reference one.")
     run = run_stages(overrides=DEMO)
     if run is None:
-        raise WorkError("The demo did not run.")
+        raise WorkError("The demo did not run.", hint="Run it again: ./kwb demo.")
     record = run.read()
     if not record["lb"] or not record["cv"]:
         raise WorkError("The demo ended without a score.", hint=f"Look into {run.folder}.")

@@ -151,5 +151,6 @@ def settle(run: Run, name: str) -> None:
                 hint="Wait for its end or stop it, or train under another RUN_ID.",
             )
         if not alive:
-            run.settle(WorkError("This step ended without a last word: its process or its session was ended."))
+            message = "This step ended without a last word: its process or its session was ended."
+            run.settle(WorkError(message, hint="Run the stage again; a training goes on with --resume."))
             return

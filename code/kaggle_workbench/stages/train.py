@@ -238,7 +238,7 @@ class TrainStage(Stage):
 
 def _compared(model: Outputs, score: float, metric: Metric) -> dict[str, Any]:
     folds = model.fold_scores()
-    spread = f"{min(folds):.4f} to {max(folds):.4f}" if len(folds) > 1 else ""
+    spread = f"{min(folds):.4f} to {max(folds):.4f}" if len(folds) > 1 and len(model.folds) > 1 else ""
     row: dict[str, Any] = {"model": model.name, f"CV {metric.name}": score}
     return {**row, "folds": spread} if spread else row
 

@@ -27,6 +27,7 @@ class Watched(Protocol):
         """Nothing more will come."""
 
 
+RUN_ALL = "Run all cells of the notebook; a stage ends with its last one."
 _now: Watched | None = None
 _installed = False
 
@@ -35,7 +36,7 @@ def watch(stage: Watched) -> None:
     """Watch this stage from now on, and leave the one before."""
     global _now, _installed
     if _now is not None and _now is not stage:
-        _now.leave(WorkError("The stage was opened again before its last cell was run."))
+        _now.leave(WorkError("The stage was opened again before its last cell was run.", hint=RUN_ALL))
     _now = stage
     if _installed:
         return
@@ -73,4 +74,4 @@ def _after_cell(result: Any) -> None:
 def _at_exit() -> None:
     if _now is not None:
         cause = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
-        _now.leave(cause or WorkError("The notebook was closed before its last cell was run."))
+        _now.leave(cause or WorkError("The notebook was closed before its last cell was run.", hint=RUN_ALL))

@@ -7,7 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from kaggle_workbench.competition.reading.dates import is_date, moments
 from kaggle_workbench.competition.reading.overrides import NONE, Overrides, require_column
+from kaggle_workbench.competition.reading.text import is_text
+from kaggle_workbench.errors import UsageError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,8 +20,6 @@ ID_NAME = re.compile(
 )
 CAMEL_ID = re.compile(r"[a-z](Id|ID|Index|Key)$")
 TIME_NAME = re.compile(r"date|time|year|month|week|day|period|epoch|(^|_)t$", re.IGNORECASE)
-# A date, perhaps with a time of day.
-DATE = re.compile(r"\s*(\d{4}[-/.]\d{1,2}([-/.]\d{1,2})?|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})([ T]\d{1,2}:\d{2}.*)?\s*")
 # Rows that show what a column is; more would tell nothing else.
 LOOKED_AT = 2000
 # With fewer different values in the test rows, that none of them is in training may be chance.
@@ -64,7 +65,7 @@ def read_columns(
         classes: Whether the answers are classes, not amounts.
 
     Raises:
-        UsageError: A column the user named is not there.
+        UsageError: A column the user named is not there, or is the answer.
     """
     found = Columns()
     for name in overrides.drop:
@@ -75,28 +76,13 @@ def read_columns(
         if name not in found.dropped and (reason := _useless(train[name], answers, classes=classes)):
             found.dropped[name] = reason
     left = [name for name in features if name not in found.dropped]
-    found.time = _chosen(overrides.time, "TIME_COLUMN", train) or _time(train, test, left, overrides, found)
-    found.group = _chosen(overrides.group, "GROUP_COLUMN", train) or _group(train, test, left, overrides, found)
+    found.time = _chosen(overrides.time, "TIME_COLUMN", train, targets) or _time(train, test, left, overrides, found)
+    found.group = _chosen(overrides.group, "GROUP_COLUMN", train, targets) or _group(
+        train, test, left, overrides, found
+    )
     if found.group is not None:
         found.dropped.setdefault(found.group, "names groups of rows that the test rows do not share")
     return found
-
-
-def is_date(column: Any) -> bool:
-    """Whether a text column holds dates."""
-    if column.dtype.kind == "M":
-        return True
-    if not is_text(column):
-        return False
-    seen = column.dropna().head(200)
-    return bool(len(seen)) and all(DATE.fullmatch(str(value)) for value in seen)
-
-
-def is_text(column: Any) -> bool:
-    """Whether a column holds text rather than numbers, truth values or moments."""
-    from pandas.api import types
-
-    return bool(types.is_object_dtype(column.dtype) or types.is_string_dtype(column.dtype))
 
 
 def is_free_text(column: Any) -> bool:
@@ -171,10 +157,15 @@ def _tells(column: Any, answer: Any, *, classes: bool) -> bool:
     return bool(len(pairs) == distinct)
 
 
-def _chosen(given: str | None, setting: str, train: pd.DataFrame) -> str | None:
+def _chosen(given: str | None, setting: str, train: pd.DataFrame, targets: Sequence[str]) -> str | None:
     if given is None or given.lower() == NONE:
         return None
     require_column(given, setting, list(train.columns), "the training table")
+    if given in targets:
+        raise UsageError(
+            f"{setting} is {given!r}, which is what is to be predicted.",
+            hint=f"Correct {setting} or TARGET in variables.env; {setting}=none says that there is none.",
+        )
     return given
 
 
@@ -187,7 +178,7 @@ def _time(
     for name in names:
         if not (TIME_NAME.search(name) or is_date(train[name])):
             continue
-        before, after = moments(train[name]), moments(test[name])
+        before, after = moments(train[name], test[name]), moments(test[name], train[name])
         if before is None or after is None or not len(after.dropna()) or not len(before.dropna()):
             continue
         if before.nunique() > 1 and before.max() <= after.min() and before.min() < after.max():
@@ -197,22 +188,6 @@ def _time(
             )
             return name
     return None
-
-
-def moments(column: Any) -> Any:
-    """A column of dates or of numbers that tell the time as numbers (seconds for dates); None when it is neither."""
-    import pandas as pd
-
-    if column.dtype.kind in "iuf":
-        return column
-    if not is_date(column):
-        return None
-    parsed = pd.to_datetime(column, format="mixed", errors="coerce", utc=True)
-    return parsed.astype("int64").where(parsed.notna()) / _per_second(parsed)
-
-
-def _per_second(parsed: Any) -> float:
-    return {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}[parsed.dt.unit]
 
 
 def _group(

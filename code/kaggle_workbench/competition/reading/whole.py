@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kaggle_workbench.competition.reading.text import is_text
 from kaggle_workbench.errors import UsageError, WorkError
 from kaggle_workbench.show import plural
 
@@ -18,8 +19,6 @@ def require_whole(table: pd.DataFrame, path: Path) -> None:
     Raises:
         WorkError: Its header comes again among the rows (files put together), or a name stands in it twice.
     """
-    from kaggle_workbench.competition.reading.columns import is_text
-
     texts = [name for name in table.columns if is_text(table[name])]
     if len(texts) == len(table.columns) and len(table):
         again = (table[texts[0]] == texts[0]).to_numpy()
@@ -74,4 +73,15 @@ def join_labels(train: pd.DataFrame, file: Path | None, labels: pd.DataFrame, la
             "column joins them.",
             hint="Join them yourself, or say that one table holds all: TRAIN_FILE=NAME in variables.env.",
         )
-    return train.merge(labels[[keys[0], *extra]], on=keys[0], how="left")
+    key = keys[0]
+    if is_text(train[key]) != is_text(labels[key]):
+        # "007" in one file and 7 in the other: compared as they are written.
+        train, labels = (table.assign(**{key: table[key].astype(str)}) for table in (train, labels))
+    joined = train.merge(labels[[key, *extra]], on=key, how="left")
+    if not joined[extra].notna().any(axis=None):
+        raise UsageError(
+            f"No {key} of {file.name if file else 'the training rows'} stands in {labels_file.name}, so no row has an "
+            "answer.",
+            hint="Join them yourself, or say that one table holds all: TRAIN_FILE=NAME in variables.env.",
+        )
+    return joined

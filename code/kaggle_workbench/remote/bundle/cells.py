@@ -64,7 +64,10 @@ def filled(source: str, values: Mapping[str, Any]) -> tuple[str, set[str]]:
     try:
         tree = ast.parse(source)
     except SyntaxError as error:
-        raise UsageError(f"The parameters cell is no Python: {error.msg} (line {error.lineno}).") from error
+        raise UsageError(
+            f"The parameters cell is no Python: {error.msg} (line {error.lineno}).",
+            hint="Run that cell in the notebook, and correct what it says.",
+        ) from error
     # ast counts bytes of UTF-8.
     lines = [line.encode() for line in source.splitlines()]
     done = set()

@@ -176,7 +176,7 @@ def together(bundles: Sequence[Bundle], runs: Sequence[str]) -> Bundle:
 
 def _there(packed: package.Package | None) -> package.Package:
     if packed is None:
-        raise UsageError("There is no package.")
+        raise UsageError("There is no package to put into the notebook.", hint="Push with --code inside.")
     return packed
 
 
