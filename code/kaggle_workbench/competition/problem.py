@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -360,8 +361,11 @@ def _no_tables(name: str, folder: Path, layout: Layout, which: str) -> UsageErro
     setting = f"{which.upper()}_FILE"
     others = ", ".join(path.name for path in layout.others[:12])
     seen = f"Its tables: {others}. Say which one it is: {setting}=NAME in variables.env." if others else ""
+    endings = Counter(path.suffix.lower() for path in folder.rglob("*") if path.is_file() and path.suffix)
+    kinds = ", ".join(f"{count:,} {ending}" for ending, count in endings.most_common(5))
+    held = f" It holds files of these kinds: {kinds}." if kinds else ""
     return UsageError(
-        f"{name} has no {which}.csv, so its files cannot be read as one table of {which} rows.",
+        f"{name} has no {which}.csv, so its files cannot be read as one table of {which} rows.{held}",
         hint=seen or f"Read them with your own code; they are in {folder}.",
     )
 
