@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 
 from kaggle_workbench.baselines import Data, make_folds
+from kaggle_workbench.competition.doubts import find_doubts
 from kaggle_workbench.competition.problem import Problem, read_problem
 from kaggle_workbench.errors import WorkbenchError
 
@@ -109,3 +110,16 @@ def test_files_of_other_kinds_are_named(tmp_path: Path) -> None:
         (tmp_path / f"{number}.dcm").write_bytes(b"DICM")
     with pytest.raises(WorkbenchError, match=r"It holds files of these kinds: 5 \.dcm"):
         read(tmp_path)
+
+
+def test_doubts_compare_the_pictures_and_not_their_names(tmp_path: Path) -> None:
+    levels = [*range(ROWS), *range(100, 100 + TEST)]
+    levels[5], levels[ROWS] = levels[4], levels[0]
+    for number, level in enumerate(levels):
+        draw(tmp_path / ("train" if number < ROWS else "test") / f"{number}.png", level)
+    write(tmp_path, list(range(ROWS)), list(range(ROWS, ROWS + TEST)))
+    found = {doubt.question: doubt.finding for doubt in find_doubts(read(tmp_path))}
+    assert found["Equal rows"] == "1 training row equal to another one"
+    assert found["Equal rows, different answers"] == "1 row with more than one answer"
+    assert found["Test rows seen in training"] == "1 test row also in the training data"
+    assert "Columns that say nothing" not in found

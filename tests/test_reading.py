@@ -11,8 +11,10 @@ import pandas as pd
 import pytest
 
 from answer_cases import CASES as ANSWER_CASES
+from kaggle_workbench import plots
 from kaggle_workbench.baselines import Data, Predictions, boost, make_folds
 from kaggle_workbench.competition.check import check_submission
+from kaggle_workbench.competition.doubts import find_doubts
 from kaggle_workbench.competition.predictions import write_submission
 from kaggle_workbench.competition.problem import Problem, read_problem
 from kaggle_workbench.competition.problem import with_columns as with_own
@@ -40,6 +42,7 @@ def test_a_file_set_is_read_or_refused_and_never_submitted_wrongly(name: str, tm
             assert getattr(problem, fact) == value, fact
         if case.doubt:
             assert any(case.doubt in doubt for doubt in problem.doubts), problem.doubts
+        look_at(problem)
         data = Data.of(problem)
         submission, made = trained(data, tmp_path / "run")
         file = tmp_path / "submission.csv"
@@ -59,6 +62,22 @@ def test_a_file_set_is_read_or_refused_and_never_submitted_wrongly(name: str, tm
         assert not report.faults, report.faults
         ids = pd.read_csv(problem.sample_file, dtype=str).iloc[:, 0].tolist()
         assert pd.read_csv(file, dtype=str).iloc[:, 0].tolist() == ids, "the sample's ids, as they stand there"
+
+
+def look_at(problem: Problem) -> None:
+    """What 01-data shows."""
+    find_doubts(problem)
+    figures = []
+    if problem.side:
+        figures.append(plots.samples(problem.pictures(), problem.labels))
+    else:
+        figures.append(plots.columns(problem.train, problem.test, problem.features))
+    if problem.classes:
+        figures.append(plots.class_balance(problem.labels))
+    elif problem.task:
+        figures.append(plots.amounts(problem.train[list(problem.targets)]))
+    for figure in figures:
+        assert figure.get_label(), "a picture says what it shows"
 
 
 def trained(data: Data, folder: Path) -> tuple[Any, Predictions]:
@@ -219,3 +238,16 @@ def test_columns_beside_pictures_leave_the_pictures_as_they_are(tmp_path: Path) 
     assert (Data.of(more).inputs() == Data.of(problem).inputs()).all()
     with pytest.raises(WorkbenchError, match="'p3', a pixel"):
         with_own(problem, problem.train.drop(columns="p3"), problem.test.drop(columns="p3"))
+
+
+def test_rows_of_text_alone_are_compared_by_their_text(tmp_path: Path) -> None:
+    made = tables(story=[f"row {number} says this" for number in range(ROWS + TEST)])
+    for table in (made.train, made.test):
+        table[["size", "count", "colour"]] = ""
+    made.train.loc[1, "story"] = made.train.loc[0, "story"]
+    made.write(tmp_path)
+    problem = read_problem("made", tmp_path, metric="accuracy")
+    assert problem.kind == "text"
+    found = {doubt.question: doubt.finding for doubt in find_doubts(problem)}
+    assert found["Equal rows"] == "1 training row equal to another one"
+    assert found["Test rows seen in training"] == "none"

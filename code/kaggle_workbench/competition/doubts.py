@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kaggle_workbench.competition.problem import Problem
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 SHOWN = 3
 # A largest class this many times the smallest is worth a look at the metric and the split.
 UNEVEN = 1.5
+_FILE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -32,13 +35,43 @@ def find_doubts(problem: Problem) -> tuple[Doubt, ...]:
     Args:
         problem: The competition's tables.
     """
-    train, test = problem.train[list(problem.features)], problem.test[list(problem.features)]
-    train_rows, test_rows = _hashes(train), _hashes(test)
-    doubts = [_missing(problem), _doubled(train_rows), _shared(train_rows, test_rows)]
+    doubts = [_missing(problem)]
+    rows = _rows(problem)
+    if rows is not None:
+        train_rows, test_rows = rows
+        doubts.append(_doubled(train_rows))
+        if problem.classes:
+            doubts.append(_contradicting(train_rows, problem.labels))
+        doubts.append(_shared(train_rows, test_rows))
     if problem.classes:
-        doubts.insert(2, _contradicting(train_rows, problem.labels))
         doubts.append(_uneven(problem))
-    return (*doubts, _constant(train, test, pictures=bool(problem.side)))
+    if problem.features:
+        doubts.append(_constant(problem.train[list(problem.features)], pictures=bool(problem.side)))
+    return tuple(doubts)
+
+
+def _rows(problem: Problem) -> tuple[list[int], list[int]] | None:
+    """A hash of what each row shows, of the training and the test rows; None when they show nothing to compare."""
+    if problem.images is not None:
+        return _files(problem.images.train), _files(problem.images.test)
+    shown = problem.features or tuple(
+        str(name)
+        for name in problem.test.columns
+        if name in problem.train.columns and name not in (problem.id, *problem.targets)
+        if not problem.dropped.get(str(name), "").startswith("an id")
+    )
+    if not shown:
+        return None
+    return _hashes(problem.train[list(shown)]), _hashes(problem.test[list(shown)])
+
+
+def _files(files: Sequence[Path]) -> list[int]:
+    """A hash of each file's size and beginning; pictures that differ do so there, after packing."""
+    found = []
+    for path in files:
+        with path.open("rb") as file:
+            found.append(hash((path.stat().st_size, file.read(_FILE_BYTES))))
+    return found
 
 
 def _missing(problem: Problem) -> Doubt:
@@ -86,7 +119,7 @@ def _uneven(problem: Problem) -> Doubt:
     return Doubt("Classes of uneven size", finding if ratio > UNEVEN else "none", bool(ratio <= UNEVEN))
 
 
-def _constant(train: pd.DataFrame, test: pd.DataFrame, *, pictures: bool) -> Doubt:
+def _constant(train: pd.DataFrame, *, pictures: bool) -> Doubt:
     count = int((train.nunique(dropna=False) <= 1).sum())
     what = "pixel that is" if pictures and count == 1 else "pixels that are" if pictures else "column(s)"
     finding = f"{count:,} {what} the same in every training row" if count else "none"
