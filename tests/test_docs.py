@@ -23,7 +23,7 @@ from kaggle_workbench.doctor import CHECKS
 from kaggle_workbench.errors import WorkbenchError
 from kaggle_workbench.metrics import METRICS
 from kaggle_workbench.settings import SECRET_NAMES, SETTINGS
-from kaggle_workbench.stages.demo import verdict
+from kaggle_workbench.stages.verdict import verdict
 from project_tools import Project, make_project
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -293,7 +293,7 @@ def test_pages_named_by_the_code_exist() -> None:
 
 def test_readme_shows_what_the_demo_prints() -> None:
     record = {
-        "cv": {"score": 0.9925, "method": "hold-out", "rows": 1200},
+        "cv": {"metric": "accuracy", "score": 0.9925, "method": "hold-out", "rows": 1200},
         "lb": {"public": 0.995, "private": 0.99267, "rank": 1, "entries": 4},
     }
     assert f"```text\n{verdict(record, Path('data/output/runs/<run>'))}\n```" in (ROOT / "README.md").read_text()

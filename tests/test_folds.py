@@ -239,4 +239,7 @@ def test_own_columns_and_an_own_model_as_the_page_shows(tmp_path: Path) -> None:
     (path,) = project.output.glob("runs/*/record.json")
     executed = (path.parent / "02-train.ipynb").read_text()
     assert "boosting + network + forest" in executed
+    with zipfile.ZipFile(root / "data" / "practice" / "titanic" / "files.zip") as files:
+        columns = files.read("train.csv").decode().splitlines()[0].count(",") + 2
+    assert f"891 rows, {columns} columns" in executed, "the overview tells of the new column, too"
     assert len(list((path.parent / "predictions").glob("forest-*.npz"))) == 5

@@ -77,6 +77,28 @@ def test_competition_in_variables_env_alone_changes_all_three_notebooks(project:
         assert str(project.folder) not in (folder / "record.json").read_text()
 
 
+def test_a_run_s_file_is_checked_against_its_own_competition(project: Project) -> None:
+    """Whatever variables.env says by then; and --competition on the command line is no change behind one's back."""
+    (project.folder / "variables.env").write_text("COMPETITION=tiny-digits\nSOURCE=practice\nEPOCHS=1\n")
+    done = project.kwb("run", "--competition", "other-digits")
+    assert done.returncode == 0, done.stderr
+    assert "in the environment" not in done.stderr
+    record = records(project)[-1]
+    assert "in the environment" not in (project.output / "runs" / record["id"] / "02-train.ipynb").read_text()
+    lines = dict(line.split("   ", 1) for line in done.stdout.splitlines())
+    assert set(lines) >= {"CV accuracy", "public score", "rank", "run"}
+    assert f"{record['lb']['public']:.4f}" in lines["public score"]
+    file = str(project.output / "runs" / record["id"] / "submission.csv")
+    for words in (("check", file), ("submit", file, "-m", "again", "--dry-run")):
+        done = project.kwb(*words)
+        assert done.returncode == 0, done.stderr
+        assert f"run {record['id']}: competition other-digits, from practice" in done.stderr
+    assert project.kwb("check", file, "--competition", "tiny-digits").returncode == 4
+    done = project.kwb("check", file, SOURCE="kaggle")
+    assert done.returncode == 2
+    assert "trained on other-digits from practice, and SOURCE is kaggle" in done.stderr
+
+
 def test_submit_alone_continues_the_newest_trained_run_and_sends_nothing_twice(project: Project) -> None:
     (project.folder / "variables.env").write_text("COMPETITION=tiny-digits\nSOURCE=practice\nEPOCHS=1\n")
     before = [record for record in records(project) if record["competition"] == "tiny-digits"]

@@ -10,7 +10,7 @@ import pytest
 from kaggle_workbench.errors import UsageError
 from kaggle_workbench.settings import load_settings
 from kaggle_workbench.stages.parameters import declared
-from kaggle_workbench.tuning import Dimension, Study, read_space, read_variants
+from kaggle_workbench.tuning import Dimension, Study, read_space, read_variants, table
 from kaggle_workbench.tuning.space import parse
 from kaggle_workbench.tuning.study import entries
 from project_tools import Project
@@ -142,6 +142,20 @@ def test_variants_and_sampled_trials_one_of_them_failing(project: Project) -> No
     assert (folder / "table.csv").read_text().count("\n") == 4
     more = project.kwb("tune", "--resume", "mixed", "--format", "json")
     assert json.loads(more.stdout) == rows, "nothing is left, so nothing is run"
+
+
+def test_the_best_trial_is_named() -> None:
+    def row(trial: int, value: float | None) -> dict[str, object]:
+        return {"trial": trial, "run": f"s-t{trial}", "value": value, "parameters": {"RATE": 0.0123456, "UNITS": 4}}
+
+    rows = [row(0, 0.5), row(1, None), row(2, 0.75)]
+    said = table.verdict(rows, "accuracy", greater_is_better=True)
+    assert said == "Best: trial 2 (RATE=0.01235, UNITS=4), CV accuracy 0.75000, run s-t2"
+    assert "trial 0" in table.verdict(rows, "rmse", greater_is_better=False)
+    assert "All 2 trials have the CV rmse 0.50000" in table.verdict(
+        [rows[0], row(3, 0.5)], "rmse", greater_is_better=False
+    )
+    assert table.verdict([row(1, None)], "rmse", greater_is_better=False) == "No trial has a score."
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])

@@ -114,7 +114,7 @@ def curves(history: Sequence[Mapping[str, Any]], *, title: str = "Learning curve
     lines, names = axes.get_legend_handles_labels()
     figure.legend(lines, names, frameon=False, fontsize=10, labelcolor=DARK, loc="upper right", ncols=2)
     figure.set_label(f"Curves over {plural(len(epochs), 'epoch')}; at the end: {', '.join(said)}.")
-    _below(figure, "train: measured during the epoch, with dropout; dev: after it, without. So dev may look better.")
+    _below(figure, "train: during the epoch, with any dropout; dev: after it, without. So dev may look better.")
     return figure
 
 
@@ -237,6 +237,7 @@ def columns(train: Any, test: Any, names: Sequence[str], *, title: str = "Column
     def draw(axes: Any, pair: Any) -> None:
         for column, colour, name in ((pair[0], BLUE, "train"), (pair[1], ORANGE, "test")):
             _share(axes, column, colour, name, pair)
+        axes.set_ylabel("share of rows")
 
     figure = _panels(title, [(str(name), (train[name], test[name])) for name in shown], draw)
     lines, labels = figure.axes[0].get_legend_handles_labels()

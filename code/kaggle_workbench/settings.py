@@ -26,6 +26,8 @@ RECIPES: Mapping[str, Mapping[str, int]] = {
     "fast": {"epochs": 3, "batch_size": 128},
 }
 VARIABLES_FILE = "variables.env"
+# Settings of the command line, which `kwb run` hands on to a notebook's process by its environment.
+HANDED_ON = "KWB_HANDED_ON"
 SECRETS_FILE = "secrets.env"
 # Folder of the competitions that have notebooks and settings of their own (`kwb new`).
 COMPETITIONS = "competitions"
@@ -237,11 +239,13 @@ def _refuse_versioned_secrets(variables: envfiles.EnvFile) -> None:
 
 
 def _stale_environment(variables: Mapping[str, str]) -> list[str]:
+    handed_on = os.environ.get(HANDED_ON, "").split(",")
     return [
         f"{name} is {os.environ[name]!r} in the environment and {value!r} in {VARIABLES_FILE}; the environment wins. "
         "In a container, restart it to take the file's value."
         for name, value in variables.items()
-        if name in SETTINGS and value and os.environ.get(name) and os.environ[name] != value
+        if name in SETTINGS and name not in handed_on
+        if value and os.environ.get(name) and os.environ[name] != value
     ]
 
 

@@ -115,6 +115,6 @@ def _no_baseline(problem: Problem) -> UsageError:
         why = " ".join([f"02-train has no baseline for what {problem.name} asks for.", *problem.doubts])
     return UsageError(
         why,
-        hint="Put your own in its place, from the cell 'Load the data' on: stage.problem has the tables .train "
-        "and\n.test, and stage.save_submission(predictions) writes the submission.",
+        hint="Put your own in its place, from the cell 'Edit here: the data' on: stage.problem has .train "
+        "and .test,\nand stage.save_submission(predictions) writes the submission.",
     )

@@ -54,8 +54,8 @@ class Progress(keras.callbacks.Callback):  # type: ignore[misc]
         seconds = time.perf_counter() - self.started
         names = [name for name in logs or {} if name != "learning_rate"]
         if not self.lines:
-            self._say("  epoch" + "".join(f"  {_title(name):>12}" for name in names) + "      time")
-        values = "".join(f"  {logs[name]:12.4f}" for name in names) if logs else ""
+            self._say("  epoch" + "".join(f"  {_title(name):>{_width(name)}}" for name in names) + "      time")
+        values = "".join(f"  {logs[name]:{_width(name)}.4f}" for name in names) if logs else ""
         self._say(f"{epoch + 1:3d}/{self.epochs:<3d}{values}  {seconds:6.1f} s")
         self.done += 1
 
@@ -88,6 +88,10 @@ class Progress(keras.callbacks.Callback):  # type: ignore[misc]
 
 def _title(name: str) -> str:
     return f"dev {name[4:]}" if name.startswith("val_") else name
+
+
+def _width(name: str) -> int:
+    return max(12, len(_title(name)))
 
 
 def _span(seconds: float) -> str:

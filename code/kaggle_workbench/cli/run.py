@@ -67,8 +67,9 @@ def _demo(options: argparse.Namespace) -> None:
 
 def _run(options: argparse.Namespace) -> None:
     from kaggle_workbench.stages.execute import run_stages
+    from kaggle_workbench.stages.verdict import verdict
 
-    run_stages(
+    run = run_stages(
         options.stages,
         overrides=parse_assignments(options.assignments),
         competition=options.competition,
@@ -77,6 +78,11 @@ def _run(options: argparse.Namespace) -> None:
         force=options.force,
         dry_run=options.dry_run,
     )
+    if run is None:
+        return
+    record = run.read()
+    if record["cv"] or record["lb"]:
+        print(verdict(record, run.folder))
 
 
 def _lab(options: argparse.Namespace) -> int:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kaggle_workbench.settings import Settings
 
 
 def register(subparsers: Any) -> None:
@@ -29,15 +32,41 @@ def _common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=("table", "json"), default="table", help="json for programs")
 
 
+def _settings(options: argparse.Namespace) -> Settings:
+    """The settings in force; a file in a run's folder belongs to that run's competition and source."""
+    from kaggle_workbench.errors import UsageError, WorkError
+    from kaggle_workbench.records import RECORD_FILE, Run
+    from kaggle_workbench.settings import load_settings
+    from kaggle_workbench.show import note, warn
+
+    settings = load_settings({"COMPETITION": options.competition})
+    folder = options.file.resolve().parent
+    if options.competition is None and (folder / RECORD_FILE).is_file():
+        try:
+            record = Run(folder).read()
+        except WorkError:
+            record = {}
+        slug, source = record.get("competition"), record.get("source")
+        if slug and source:
+            if settings.source not in ("auto", source):
+                raise UsageError(
+                    f"{options.file} is of run {folder.name}, trained on {slug} from {source}, and SOURCE is "
+                    f"{settings.source}.",
+                    hint="Correct SOURCE in variables.env, or name the competition it is for: --competition SLUG.",
+                )
+            if slug != settings.competition:
+                note(f"{options.file.name} is of run {folder.name}: competition {slug}, from {source}.")
+            settings = load_settings({"COMPETITION": slug, "SOURCE": source})
+    for sentence in settings.notes:
+        warn(sentence)
+    return settings
+
+
 def _check(options: argparse.Namespace) -> int:
     from kaggle_workbench.competition.check import check_file
     from kaggle_workbench.errors import RefusedError
-    from kaggle_workbench.settings import load_settings
-    from kaggle_workbench.show import warn
 
-    settings = load_settings({"COMPETITION": options.competition})
-    for sentence in settings.notes:
-        warn(sentence)
+    settings = _settings(options)
     report = check_file(settings, options.file, sample=options.sample)
     print(json.dumps(report.to_dict(), indent=2) if options.format == "json" else report)
     return 0 if report.ok else RefusedError.exit_code
@@ -46,12 +75,8 @@ def _check(options: argparse.Namespace) -> int:
 def _submit(options: argparse.Namespace) -> None:
     from kaggle_workbench.competition.connect import connect
     from kaggle_workbench.competition.submit import submit
-    from kaggle_workbench.settings import load_settings
-    from kaggle_workbench.show import warn
 
-    settings = load_settings({"COMPETITION": options.competition})
-    for sentence in settings.notes:
-        warn(sentence)
+    settings = _settings(options)
     with connect(settings) as source:
         result = submit(
             settings,

@@ -78,6 +78,7 @@ def _tune(options: argparse.Namespace) -> None:
         show.listing(rows, "json")
     else:
         show.listing(table.shown(rows, study.metric), "table")
+        show.note(table.verdict(rows, study.metric, greater_is_better=study.greater_is_better))
 
 
 def _count(text: str) -> int:

@@ -13,7 +13,7 @@ class DataStage(Stage):
     """The stage of 01-data."""
 
     name = "data"
-    next = "Next: 02-train fits a network to these data."
+    next = "Next: 02-train fits models to these data."
 
     def download(self) -> Grid:
         """Have the competition's files on this disk; only what is missing is fetched."""

@@ -18,7 +18,7 @@ from kaggle_workbench.errors import MissingError, PausedError, UsageError, Workb
 from kaggle_workbench.files import disk_errors, make_folder, write_json
 from kaggle_workbench.masking import hidden
 from kaggle_workbench.records import RECORD_FILE, Run
-from kaggle_workbench.settings import SETTINGS, Settings, load_settings
+from kaggle_workbench.settings import HANDED_ON, SETTINGS, Settings, load_settings
 from kaggle_workbench.stages import parameters, stored
 from kaggle_workbench.stages import resume as going_on
 from kaggle_workbench.stages.kernel import Stopper
@@ -302,7 +302,8 @@ def _environment(given: Mapping[str, Any], own: Mapping[str, Any]) -> Iterator[N
     """The overrides as environment of the kernel, so that settings without a parameter arrive, too."""
     before = dict(os.environ)
     # A kernel is told apart from a person's by this name; papermill's stage must not open progress widgets.
-    os.environ.update({name: str(value) for name, value in given.items()}, KWB_EXECUTED="1")
+    os.environ.update({name: str(value) for name, value in given.items() if value is not None}, KWB_EXECUTED="1")
+    os.environ[HANDED_ON] = ",".join(given)
     os.environ.update(parameters.to_environment(own))
     try:
         yield

@@ -180,9 +180,14 @@ class Stage:
         """The competition's tables, and what kind of problem they are."""
         return self.problem
 
+    @property
+    def shown(self) -> Problem:
+        """What `overview` tells of."""
+        return self.problem
+
     def overview(self) -> Card:
         """Sizes and types of what was loaded."""
-        problem = self.problem
+        problem = self.shown
         memory = sum(int(table.memory_usage(deep=True).sum()) for table in (problem.train, problem.test))
         kinds = problem.train[list(problem.features)].dtypes.astype(str).value_counts()
         facts = {
@@ -239,10 +244,11 @@ class Stage:
         if found and self.source:
             page = Link("not accepted yet: accept them here", budget.page(self.source.client, found.slug, "/rules"))
             rules = "accepted" if found.user_has_entered else page
-        title = found.title if found and found.title else self.settings.competition
+        slug = self.settings.competition
+        title = found.title if found and found.title else slug
         practice = self.kind == "practice"
         facts = {
-            "Competition": f"{title} ({self.settings.competition})" if title != self.settings.competition else title,
+            "Competition": slug if title == slug else f"{slug}: {title}",
             "Source": "practice server on this machine" if practice else "Kaggle",
             "Credentials": None if practice or not self.source else self.source.credentials_source,
             "Metric": found.metric if found else None,

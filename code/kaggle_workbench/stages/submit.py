@@ -68,7 +68,7 @@ class SubmitStage(Stage):
             return Card(f"Submission {result.ref} is not scored yet", {"list": result.url}, [again])
         cv = (self.run.read()["cv"] or {}).get("score")
         facts = {
-            "CV": cv,
+            "CV": None if cv is None else f"{cv:.5f}",
             "public score": result.public,
             "private score": result.private,
             "rank": f"{result.rank:,} of {result.entries or 0:,}" if result.rank else None,

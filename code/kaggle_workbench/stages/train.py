@@ -13,7 +13,7 @@ from kaggle_workbench.baselines import Data, Folds, Outputs, Predictions, blend,
 from kaggle_workbench.baselines.made_of import made_of
 from kaggle_workbench.baselines.outputs import FOLDER
 from kaggle_workbench.competition.predictions import write_submission
-from kaggle_workbench.competition.problem import with_columns
+from kaggle_workbench.competition.problem import Problem, with_columns
 from kaggle_workbench.competition.reading.targets import no_target
 from kaggle_workbench.deadline import paused
 from kaggle_workbench.errors import MissingError, UsageError
@@ -81,6 +81,11 @@ class TrainStage(Stage):
             show.note(f"CV is measured by {metric.title}, which stands in for the competition's own metric.")
         return self.data
 
+    @property
+    def shown(self) -> Problem:
+        """What `overview` tells of: with columns of one's own once they are loaded."""
+        return self.data if self.data is not None else self.problem
+
     def split(self) -> Folds:
         """Which rows are held back: pairs of row numbers, to train on and to be judged by."""
         self.folds = make_folds(self.loaded, seed=self.settings.seed, count=self.settings.folds)
@@ -96,7 +101,7 @@ class TrainStage(Stage):
             UsageError: It was not called.
         """
         if self.data is None:
-            raise UsageError("Nothing is loaded yet.", hint="Run the cell 'Load the data' first.")
+            raise UsageError("Nothing is loaded yet.", hint="Run the cell 'Edit here: the data' first.")
         return self.data
 
     @property

@@ -55,6 +55,24 @@ def shown(made: list[dict[str, Any]], metric: str) -> list[dict[str, Any]]:
     ]
 
 
+def verdict(made: list[dict[str, Any]], metric: str, *, greater_is_better: bool) -> str:
+    """Which trial was the best, in one sentence; and that all were alike, when they were."""
+    done = [row for row in made if row["value"] is not None]
+    if not done:
+        return "No trial has a score."
+    best = (max if greater_is_better else min)(done, key=lambda row: row["value"])
+    values = ", ".join(
+        f"{name}={value:.4g}" if isinstance(value, float) else f"{name}={value}"
+        for name, value in best[PARAMETERS].items()
+    )
+    if len(done) > 1 and len({row["value"] for row in done}) == 1:
+        return (
+            f"All {len(done)} trials have the CV {metric} {best['value']:.5f}: what was varied does not touch the "
+            "model that did best in each (see ./kwb runs show RUN)."
+        )
+    return f"Best: trial {best['trial']} ({values}), CV {metric} {best['value']:.5f}, run {best['run']}"
+
+
 def _row(trial: Any, runs: Path) -> dict[str, Any]:
     attributes = trial.user_attrs
     run_id = attributes.get(RUN)
